@@ -25,6 +25,8 @@ fn kernels_are_found_in_the_table_that_rocr_looks_in() {
     let whole = device_binaries::select("gfx1100").unwrap().elf;
     let (stripped, statically) = (without_section(whole, SHT_SYMTAB), without_section(whole, SHT_DYNSYM));
     let name = device_binaries::Kernel::ALL[0].symbol();
+    let refused = load_code(Hsa::new().gpus[6], &with_names(whole)).map(|_| ());
+    assert_eq!(refused, Err(HsaStatus::ERROR_INVALID_CODE_OBJECT), "80 MB of names");
     let lookups = || {
         let hsa = Hsa::new();
         [whole, &stripped, &statically].map(|elf| load_code(hsa.gpus[6], elf)?.symbol(name).map(|_| ()))
@@ -85,7 +87,7 @@ fn code_objects(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
         }
         let bytes = fs::read(&path).unwrap();
         let amdgpu = bytes.starts_with(b"\x7fELF") && bytes.get(18..20) == Some(&224_u16.to_le_bytes());
-        if amdgpu || bytes.starts_with(b"AMD1") {
+        if amdgpu || bytes.starts_with(b"AMD1") || bytes.starts_with(b"HIP1") {
             found.push((path, bytes));
         }
     }
@@ -93,6 +95,35 @@ fn code_objects(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
 
 const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
+
+/// The ELF file with another table of names: 20,000 variables that have one name of 4,000 bytes.
+fn with_names(elf: &[u8]) -> Vec<u8> {
+    let mut elf = elf.to_vec();
+    elf.resize(elf.len().next_multiple_of(8), 0);
+    let strings = elf.len() as u64;
+    elf.extend([&[0], [b'n'; 4000].as_slice(), &[0]].concat());
+    elf.resize(elf.len().next_multiple_of(8), 0);
+    let symbols = elf.len() as u64;
+    // A global object in section 1.
+    let symbol = [1_u32.to_le_bytes().as_slice(), &[1 << 4 | 1, 0, 1, 0], &[0; 16]].concat();
+    elf.extend([0; 24]);
+    elf.extend(symbol.repeat(20_000));
+    let sections = elf.len() as u64;
+    for (kind, offset, size, link) in
+        [(0, 0, 0, 0), (SHT_SYMTAB, symbols, sections - symbols, 2), (3, strings, 4002, 0)]
+    {
+        let mut header = [0; 64];
+        header[4..8].copy_from_slice(&kind.to_le_bytes());
+        header[24..32].copy_from_slice(&offset.to_le_bytes());
+        header[32..40].copy_from_slice(&size.to_le_bytes());
+        header[40..44].copy_from_slice(&u32::to_le_bytes(link));
+        header[56..64].copy_from_slice(&24_u64.to_le_bytes());
+        elf.extend(header);
+    }
+    elf[40..48].copy_from_slice(&sections.to_le_bytes());
+    elf[60..64].copy_from_slice(&[3, 0, 0, 0]);
+    elf
+}
 
 /// The ELF file with the sections of a type made void.
 fn without_section(elf: &[u8], kind: u32) -> Vec<u8> {

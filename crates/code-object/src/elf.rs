@@ -30,6 +30,9 @@ const MAX_LOAD_SIZE: u64 = 4 << 30;
 const MAX_PROGRAM_HEADERS: u64 = 256;
 /// Longest symbol name accepted, in bytes.
 const MAX_NAME_SIZE: usize = 4096;
+/// How many bytes the names of a table may have together for each byte of the file: they may share bytes, but a small
+/// file must not have names without end.
+const SHARING: usize = 16;
 
 /// A parsed code object; borrows from the ELF bytes.
 #[derive(Debug, Clone)]
@@ -50,6 +53,9 @@ pub struct CodeObject<'a> {
     pub dynamic_symbols: Vec<Symbol<'a>>,
     /// Dynamic relocations in file order.
     pub relocations: Vec<Relocation>,
+    /// Kernels may write to a part of it: a writable segment is not, as a whole, for relocations alone
+    /// (`PT_GNU_RELRO`).
+    pub has_writable_data: bool,
     metadata_note: Option<&'a [u8]>,
 }
 
@@ -213,6 +219,7 @@ impl<'a> CodeObject<'a> {
             names_from: None,
             dynamic_symbols: Vec::new(),
             relocations: Vec::new(),
+            has_writable_data: has_writable_data(&program_headers),
             metadata_note: find_metadata_note(bytes, &program_headers)?,
         };
         let sections = header.sections(bytes)?;
@@ -273,8 +280,15 @@ impl<'a> CodeObject<'a> {
             .ok_or_else(|| Error::malformed("ELF symbols", "their string table is not a section"))?;
         let strings = slice(self.bytes, strings.offset, strings.size, "ELF string table")?;
         let entries = slice(self.bytes, section.offset, section.size, "ELF symbols")?;
+        let mut names = SHARING.saturating_mul(self.bytes.len());
         let symbol = |entry: &[u8]| {
             let symbol = parse_symbol(entry, strings)?;
+            names = names.checked_sub(symbol.name.len()).ok_or_else(|| {
+                Error::malformed(
+                    "ELF symbols",
+                    format!("their names are more than {SHARING} times as long as the file"),
+                )
+            })?;
             if !symbol.local {
                 self.check_symbol(&symbol)?;
             }
@@ -527,6 +541,20 @@ fn parse_segments<'a>(bytes: &'a [u8], headers: &[ProgramHeader]) -> Result<Vec<
         return Err(Error::unsupported("ELF code object", problem));
     }
     Ok(segments)
+}
+
+/// See [`CodeObject::has_writable_data`].
+fn has_writable_data(headers: &[ProgramHeader]) -> bool {
+    const PT_LOAD: u32 = 1;
+    const PT_GNU_RELRO: u32 = 0x6474_e552;
+    const WRITABLE: u32 = 2;
+    let range = |header: &ProgramHeader| (header.address, header.address.saturating_add(header.memory_size));
+    let mut written = headers.iter().filter(|header| header.kind == PT_LOAD && header.flags & WRITABLE != 0);
+    written.any(|header| {
+        let (start, end) = range(header);
+        let mut relocated = headers.iter().filter(|header| header.kind == PT_GNU_RELRO).map(range);
+        start < end && !relocated.any(|(first, last)| first <= start && end <= last)
+    })
 }
 
 fn parse_symbol<'a>(entry: &[u8], strings: &'a [u8]) -> Result<Symbol<'a>> {

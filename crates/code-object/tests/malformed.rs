@@ -2,8 +2,8 @@
 //! Metadata and flatbuffers that are well formed in themselves but wrong, hostile or unsupported.
 
 use amdgpu_code_object::{
-    Container, CountPlaces, Error, Executable, ExecutableDef, HiddenValue, Metadata, ParameterKind, ValueKind,
-    infer_format,
+    CodeObject, Container, CountPlaces, Error, Executable, ExecutableDef, HiddenValue, Metadata, ParameterKind,
+    ValueKind, infer_format,
 };
 use rmpv::Value;
 
@@ -507,6 +507,35 @@ fn overlapping_relocation_sections_cannot_multiply() {
     bytes[60..62].copy_from_slice(&2000_u16.to_le_bytes());
     let error = parse_error(&bytes);
     assert!(error.contains("their sections together are larger than the file"), "{error}");
+}
+
+#[test]
+fn symbols_cannot_have_names_without_end() {
+    // A string table of one name of 4,000 bytes, and 20,000 symbols that all have it.
+    let mut bytes = GLOBALS.to_vec();
+    let strings = bytes.len() as u64;
+    bytes.push(0);
+    bytes.extend([b'n'; 4000]);
+    bytes.push(0);
+    let table = bytes.len() as u64;
+    let symbol = [1_u32.to_le_bytes().as_slice(), &[1 << 4, 0, 0xf1, 0xff], &[0; 16]].concat();
+    bytes.extend([0; 24]);
+    bytes.extend(symbol.repeat(20_000));
+    let sections = bytes.len() as u64;
+    let section = |kind: u32, offset: u64, size: u64, link: u32| {
+        let mut header = [0; 64];
+        header[4..8].copy_from_slice(&kind.to_le_bytes());
+        header[24..32].copy_from_slice(&offset.to_le_bytes());
+        header[32..40].copy_from_slice(&size.to_le_bytes());
+        header[40..44].copy_from_slice(&link.to_le_bytes());
+        header
+    };
+    bytes.extend(section(2, table, sections - table, 1));
+    bytes.extend(section(3, strings, table - strings, 0));
+    bytes[40..48].copy_from_slice(&sections.to_le_bytes());
+    bytes[60..62].copy_from_slice(&2_u16.to_le_bytes());
+    let error = CodeObject::parse(&bytes).expect_err("80 MB of names in half a megabyte").to_string();
+    assert!(error.contains("their names are more than 16 times as long as the file"), "{error}");
 }
 
 #[test]

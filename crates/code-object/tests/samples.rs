@@ -129,6 +129,9 @@ fn reads_segments_symbols_and_relocations() {
         ]
     );
     assert_eq!(object.load_range(), 0..0x13a70);
+    // The last one; the one before it is for relocations.
+    assert!(object.has_writable_data);
+    assert!(!parse(KERNELS_GFX1100).code_object.has_writable_data);
 
     let listed = |symbols: &[Symbol<'static>]| -> Vec<_> {
         symbols.iter().map(|s| (s.name, s.kind, s.address, s.size, s.defined)).collect()

@@ -61,6 +61,8 @@ struct Executable {
     frozen: bool,
     code_objects: Vec<HsaLoadedCodeObject>,
     symbols: Vec<HsaExecutableSymbol>,
+    /// By name, for each agent that it is loaded for.
+    names: HashMap<u64, HashMap<String, HsaExecutableSymbol>>,
     /// Kernels by the address of their descriptor; packets can name them once frozen.
     kernels: Vec<(u64, Arc<Kernel>)>,
     /// Bases of the memory map's entries, each image's in order.
@@ -158,12 +160,18 @@ impl Executables {
                 (self.handle(), Arc::new(symbol))
             })
             .collect();
+        // Of several of a name the first is found.
+        let mut names = HashMap::with_capacity(symbols.len());
+        for (handle, symbol) in &symbols {
+            names.entry(symbol.symbol.name.clone()).or_insert(HsaExecutableSymbol { handle: *handle });
+        }
         let loaded =
             LoadedCodeObject { executable, agent: agent.handle(), storage, base, size: image.size, delta: image.delta };
         self.with(executable, |executable| {
             executable.code_objects.push(code_object);
             let handles = symbols.iter().map(|&(handle, _)| HsaExecutableSymbol { handle });
             executable.symbols.extend(handles);
+            executable.names.entry(agent.handle().handle).or_default().extend(names);
             executable.kernels.extend(kernels);
             executable.segments.extend(image.segments.iter().map(|segment| segment.base));
             Ok(())
@@ -212,13 +220,10 @@ impl Executables {
         name: &str,
         agent: HsaAgent,
     ) -> Result<HsaExecutableSymbol, HsaStatus> {
-        let handles = self.with(executable, |executable| Ok(executable.symbols.clone()))?;
-        let symbols = self.symbols.read();
-        let wanted = |handle: &HsaExecutableSymbol| {
-            let symbol = symbols.get(&handle.handle);
-            symbol.is_some_and(|symbol| symbol.agent == agent && symbol.symbol.name == name)
-        };
-        handles.into_iter().find(wanted).ok_or(HsaStatus::ERROR_INVALID_SYMBOL_NAME)
+        self.with(executable, |executable| {
+            let found = executable.names.get(&agent.handle).and_then(|names| names.get(name));
+            found.copied().ok_or(HsaStatus::ERROR_INVALID_SYMBOL_NAME)
+        })
     }
 
     /// The symbol that a handle names.

@@ -33,6 +33,10 @@ const ENDIAN: LittleEndian = LittleEndian;
 /// Bytes that a loaded code object may span, against hostile headers.
 const MAX_SPAN: u64 = 1 << 30;
 
+/// Bytes that the names of symbols may have together for each byte of the file, against many symbols of one long name:
+/// each is kept.
+const SHARING: usize = 16;
+
 type Header = FileHeader64<LittleEndian>;
 type Sections<'a> = SectionTable<'a, Header>;
 
@@ -341,6 +345,7 @@ fn symbol_table() -> u32 {
 fn symbols(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<Vec<Symbol>, LoadError> {
     let table = sections.symbols(ENDIAN, bytes, symbol_table())?;
     let mut symbols = Vec::new();
+    let mut names = SHARING.saturating_mul(bytes.len());
     for symbol in table.iter() {
         let kind = symbol.st_type();
         if symbol.st_bind() == elf::STB_LOCAL || kind != elf::STT_OBJECT && kind != elf::STT_COMMON {
@@ -348,6 +353,9 @@ fn symbols(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<Vec<S
         }
         let name = std::str::from_utf8(table.symbol_name(ENDIAN, symbol)?)
             .map_err(|_| LoadError::invalid("a symbol's name is not UTF-8"))?;
+        names = names.checked_sub(name.len()).ok_or_else(|| {
+            LoadError::invalid(format!("the names of symbols are more than {SHARING} times as long as the file"))
+        })?;
         if symbol.is_undefined(ENDIAN) || kind == elf::STT_COMMON {
             return Err(LoadError::undefined(name));
         }
