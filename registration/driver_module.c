@@ -91,6 +91,9 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
     "Exclusive queue scheduling. Not implemented.")                           \
   X(force_wait_barrier_defer, false,                                          \
     "Sends every wait across queues through the host.")                       \
+  X(hip_device_id, true,                                                      \
+    "Runs modules compiled for IREE's target 'hip', too: the device answers " \
+    "to that id.")                                                            \
   X(experimental_pm4_command_buffers, false,                                  \
     "Has command_buffer_mode=auto take pm4 on gfx90a, gfx11 and gfx12.0, "    \
     "too, where nobody is known to have tried it.")

@@ -64,6 +64,8 @@ fn code_objects_are_told_with_their_bytes_and_where_they_are() {
             assert_eq!(gpus, [0, 1]);
             assert_ne!(deltas[0], deltas[1]);
         }
+        // Executables of the same bytes share what is loaded.
+        assert_eq!(loads[0].load_delta, loads[2].load_delta);
         // As long as the segments of the file, which take whole pages.
         assert!(loads.iter().all(|load| load.load_size >= 4096 && load.load_delta % 4096 == 0));
         // Profiles of times only do not carry code.

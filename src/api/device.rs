@@ -14,7 +14,7 @@ use crate::api::event::Event;
 use crate::api::executable::ExecutableCache;
 use crate::api::topology::Places;
 use crate::core::device::LogicalDevice;
-use crate::core::formats::Formats;
+use crate::core::executable::Format;
 use crate::core::gpu::options::Options;
 use crate::core::gpu::peers;
 use crate::core::gpu::topology::Selection;
@@ -54,7 +54,6 @@ pub struct Device {
     /// What they are made in, and semaphores.
     command_buffers: Arc<Blocks>,
     semaphores: Arc<Blocks>,
-    formats: Formats,
     channel_provider: Mutex<Option<HalRef<raw::iree_hal_channel_provider_t>>>,
     /// In its device groups.
     places: Places,
@@ -161,7 +160,6 @@ pub fn create(
         arenas,
         command_buffers: CommandBuffer::blocks(host_allocator),
         semaphores: DeviceSemaphore::blocks(host_allocator),
-        formats: Formats::default(),
         channel_provider: Mutex::new(None),
         places: Places::default(),
     })?;
@@ -261,12 +259,18 @@ impl Device {
     fn lookup(&self, category: &str, key: &str) -> Result<i64> {
         let gpu = &self.logical.gpus()[0];
         Ok(match (category, key) {
-            // Compiled modules look for a device by the pattern of the target they were compiled for, `amdgpu`.
+            // Compiled modules look for a device by the pattern of the target they were compiled for: `amdgpu`, or `hip`,
+            // whose executables run here, too.
             ("hal.device.id", pattern) => {
-                let matches = ["amdgpu", &self.identifier].iter().any(|name| strings::matches(name, pattern));
-                i64::from(matches)
+                let hip = self.logical.options().hip_device_id.then_some("hip");
+                let mut names = ["amdgpu", &self.identifier].into_iter().chain(hip);
+                i64::from(names.any(|name| strings::matches(name, pattern)))
             }
-            ("hal.executable.format", format) => i64::from(self.formats.ask(self.logical.gpus(), format)),
+            ("hal.executable.format", format) => {
+                let format = Format::parse(format);
+                let runs = format.is_some_and(|format| self.logical.gpus().iter().all(|gpu| format.runs_on(gpu)));
+                i64::from(runs)
+            }
             ("hal.device", "concurrency") => self.logical.queue_count() as i64,
             ("hal.dispatch", "concurrency") => i64::from(gpu.shape().compute_units),
             ("amdgpu.device", "physical_device.count") => self.logical.gpus().len() as i64,

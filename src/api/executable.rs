@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Executables and the cache that prepares them (which so far caches nothing: each prepare loads the file).
+//! Executables and the cache that prepares them. What they share on a GPU is kept there (`core/gpu/code.rs`).
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_void};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use amdgpu_code_object::{self as code_object, Function, ParameterKind, SizeProbe, infer_format};
 
 use crate::api::device::Device;
-use crate::core::executable::{Executable, supports_format};
+use crate::core::executable::{Executable, Format};
 use crate::core::gpu::Gpu;
 use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
 use crate::core::profile::Profiler;
@@ -133,7 +133,7 @@ impl DeviceExecutable {
         let logical = device.borrow().downcast::<Device>().map(Device::logical);
         let logical = logical.ok_or_else(|| status!(INTERNAL, "the executable's device is not of this driver"))?;
         let gpu = logical.select_gpu(affinity)?;
-        let variable = self.loaded.variable(&name, gpu)?;
+        let variable = self.loaded.variable(&name, gpu.index())?;
         let placement = raw::iree_hal_buffer_placement_t {
             device: device.as_ptr(),
             queue_affinity: logical.canonical_affinity(affinity)? & logical.gpu_mask(gpu.index()),
@@ -199,6 +199,8 @@ pub struct ExecutableCache {
     header: Header,
     host_allocator: Allocator,
     gpus: Vec<Arc<Gpu>>,
+    /// The affinity bits of each GPU's queues.
+    queues: Vec<u64>,
     profiler: Arc<Profiler>,
     device: WeakDevice,
 }
@@ -230,8 +232,17 @@ impl ExecutableCache {
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn create(host_allocator: Allocator, device: &Device) -> Result<HalRef<Self>> {
-        let (gpus, profiler) = (device.logical().gpus().to_vec(), device.logical().profiler().clone());
-        HalRef::new(Self { header: Header::new::<Self>(), host_allocator, gpus, profiler, device: device.weak() })
+        let logical = device.logical();
+        let (gpus, profiler) = (logical.gpus().to_vec(), logical.profiler().clone());
+        let queues = (0..gpus.len()).map(|gpu| logical.gpu_mask(gpu)).collect();
+        HalRef::new(Self {
+            header: Header::new::<Self>(),
+            host_allocator,
+            gpus,
+            queues,
+            profiler,
+            device: device.weak(),
+        })
     }
 
     fn infer_format(
@@ -250,7 +261,7 @@ impl ExecutableCache {
         // SAFETY: the caller's data; a length of 0 with a pointer says that the data is whole but its length unknown.
         let data = unsafe { bytes_of_executable(data) }.map_err(bad)?;
         let inferred = infer_format(data).map_err(bad)?;
-        let format = inferred.target.to_string();
+        let format = Format::of(inferred.container, inferred.target).to_string();
         if format.len() >= capacity || out_format.is_null() {
             return Err(status!(OUT_OF_RANGE, "the format '{format}' does not fit {capacity} bytes"));
         }
@@ -263,8 +274,18 @@ impl ExecutableCache {
         Ok(())
     }
 
+    /// The GPUs that have queues of `affinity`, as bits of their indices; all for 0 and ANY.
+    fn gpus_of(&self, affinity: u64) -> Result<u64> {
+        let affinity = if affinity == 0 { u64::MAX } else { affinity };
+        let bits = self.queues.iter().enumerate().map(|(gpu, queues)| u64::from(queues & affinity != 0) << gpu);
+        match bits.fold(0, |gpus, bit| gpus | bit) {
+            0 => Err(status!(INVALID_ARGUMENT, "queue affinity {affinity:#x} names none of the device's queues")),
+            gpus => Ok(gpus),
+        }
+    }
+
     fn can_prepare_format(&self, _caching_mode: u32, format: Cow<'_, str>) -> bool {
-        self.gpus.iter().all(|gpu| supports_format(gpu, &format))
+        Format::parse(&format).is_some_and(|format| self.gpus.iter().all(|gpu| format.runs_on(gpu)))
     }
 
     fn prepare_executable(
@@ -286,7 +307,8 @@ impl ExecutableCache {
             let span = params.executable_data;
             (strings::text(params.executable_format), lists::slice(span.data, span.data_length))
         };
-        let loaded = Executable::load(&self.gpus, &format, data)?;
+        let chosen = self.gpus_of(params.queue_affinity)?;
+        let loaded = Executable::load(&self.gpus, chosen, &format, data)?;
         self.profiler.add_executable(loaded.info());
         let (header, device) = (Header::new::<DeviceExecutable>(), self.device.clone());
         out.give(HalRef::new(DeviceExecutable { header, host_allocator: self.host_allocator, loaded, device })?);

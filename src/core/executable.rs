@@ -1,37 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Executables: a code object loaded on every GPU of a logical device, and the formats a device takes.
+//! Executables: a code object loaded on GPUs of a logical device, and the formats a device takes.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use amdgpu_code_object as code_object;
-use code_object::{Function, HSA_ISA_PREFIX, TargetId};
+use code_object::{Container, Function, HSA_ISA_PREFIX, TargetId};
 
 use crate::core::gpu::Gpu;
+use crate::core::gpu::code::LoadedCode;
 use crate::core::operations::launch::{Arguments, Launch, check_workgroup};
 use crate::core::profile::FunctionRef;
 use crate::core::profile::metadata::ExecutableInfo;
-use crate::ffi::{Annotate, Result, Status, status};
+use crate::ffi::{Result, Status, status};
 use crate::hsa;
 
 /// A loaded executable.
 #[derive(Debug)]
 pub struct Executable {
     info: Arc<ExecutableInfo>,
-    /// By the GPU's index in its logical device, then by function ordinal.
+    /// By the GPU's index in its logical device, then by function ordinal; empty where it is not loaded.
     kernels: Vec<Vec<Kernel>>,
-    /// Where it is loaded.
-    gpus: Vec<Arc<Gpu>>,
-    loaded: hsa::Executable,
-}
-
-impl Drop for Executable {
-    fn drop(&mut self) {
-        for (gpu, kernels) in self.gpus.iter().zip(&self.kernels) {
-            if let Some(streams) = gpu.streams() {
-                kernels.iter().for_each(|kernel| streams.remove(kernel.loaded.object));
-            }
-        }
-    }
+    /// By the GPU's index; none where it is not loaded.
+    code: Vec<Option<Arc<LoadedCode>>>,
 }
 
 /// A function on one GPU.
@@ -46,19 +37,52 @@ struct Kernel {
     usual: OnceLock<([u32; 3], u32, Launch)>,
 }
 
-/// The target that a format string names: `gfx1100`, or with the prefix `amdgcn-amd-amdhsa--`. None for other formats.
-pub fn target_of_format(format: &str) -> Option<TargetId> {
-    format.strip_prefix(HSA_ISA_PREFIX).unwrap_or(format).parse().ok()
+/// What the HAL calls a kind of executables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// AMD1 flatbuffers and bare code objects for this target: `gfx1100`, which may have the prefix
+    /// `amdgcn-amd-amdhsa--`.
+    Target(TargetId),
+    /// HIP1 flatbuffers for any target, of IREE's target `hip`.
+    Hip,
 }
 
-/// The targets that `gpu` runs, as the runtime names them.
-pub fn isas(gpu: &Gpu) -> Vec<TargetId> {
-    gpu.agent().info().isas.iter().filter_map(|isa| isa.name.parse().ok()).collect()
+/// The format of HIP1 flatbuffers (`iree/hal/drivers/hip`).
+const HIP_FORMAT: &str = "rocm-hsaco-fb";
+
+impl Format {
+    /// The format that `text` names; none of other drivers'.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == HIP_FORMAT {
+            return Some(Self::Hip);
+        }
+        text.strip_prefix(HSA_ISA_PREFIX).unwrap_or(text).parse().ok().map(Self::Target)
+    }
+
+    /// That of an executable in a container.
+    pub fn of(container: Option<Container>, target: TargetId) -> Self {
+        match container {
+            Some(Container::Hip1) => Self::Hip,
+            Some(Container::Amd1) | None => Self::Target(target),
+        }
+    }
+
+    /// Whether `gpu` runs executables of it.
+    pub fn runs_on(self, gpu: &Gpu) -> bool {
+        match self {
+            Self::Target(target) => target.find_runs_on(&gpu.info().targets).is_ok(),
+            Self::Hip => true,
+        }
+    }
 }
 
-/// Whether `gpu` runs executables of `format`.
-pub fn supports_format(gpu: &Gpu, format: &str) -> bool {
-    target_of_format(format).is_some_and(|target| target.find_runs_on(&isas(gpu)).is_ok())
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Target(target) => target.fmt(f),
+            Self::Hip => HIP_FORMAT.fmt(f),
+        }
+    }
 }
 
 /// Checks that code for `target` runs on `gpu`.
@@ -66,8 +90,8 @@ pub fn supports_format(gpu: &Gpu, format: &str) -> bool {
 /// # Errors
 /// INCOMPATIBLE with both targets and why they do not match.
 fn check_target(gpu: &Gpu, target: TargetId) -> Result<()> {
-    let isas = isas(gpu);
-    let Err(mismatches) = target.find_runs_on(&isas) else { return Ok(()) };
+    let isas = &gpu.info().targets;
+    let Err(mismatches) = target.find_runs_on(isas) else { return Ok(()) };
     let reasons: String = mismatches.iter().map(|mismatch| format!("\n  {mismatch}")).collect();
     let names: Vec<_> = isas.iter().map(ToString::to_string).collect();
     let (gpu_name, runs) = (&gpu.agent().info().name, names.join(", "));
@@ -79,49 +103,74 @@ fn check_target(gpu: &Gpu, target: TargetId) -> Result<()> {
     ))
 }
 
+/// Checks that an executable of the format that the caller calls `text` is one of `container`, and that `gpu` runs
+/// such.
+///
+/// # Errors
+/// INCOMPATIBLE.
+fn check_format(gpu: &Gpu, text: &str, container: Option<Container>) -> Result<()> {
+    let format = Format::parse(text).ok_or_else(|| {
+        status!(
+            INCOMPATIBLE,
+            "executables of format '{text}' are for other drivers; those for AMD GPUs are called by their target, such \
+             as '{}', or '{HIP_FORMAT}'",
+            gpu.agent().info().name
+        )
+    })?;
+    if let Format::Target(target) = format {
+        check_target(gpu, target)?;
+    }
+    if (format == Format::Hip) != (container == Some(Container::Hip1)) {
+        let is = match container {
+            Some(Container::Hip1) => "a HIP1 flatbuffer",
+            Some(Container::Amd1) => "an AMD1 flatbuffer",
+            None => "a bare code object",
+        };
+        return Err(status!(INCOMPATIBLE, "the executable is {is}, which is none of format '{text}'"));
+    }
+    Ok(())
+}
+
 impl Executable {
-    /// Loads `data`, an AMD1 flatbuffer or a bare code object, on all `gpus`. `format` is what the caller says it is.
+    /// Loads `data`, an AMD1 or HIP1 flatbuffer or a bare code object, on those of a logical device's `gpus` whose
+    /// indices are bits of `mask`. `format` is what the caller says it is.
     ///
     /// # Errors
     /// INCOMPATIBLE for other formats and targets; INVALID_ARGUMENT for malformed files and for functions whose
     /// workgroups are larger than the GPUs'; what HSA said.
-    pub fn load(gpus: &[Arc<Gpu>], format: &str, data: &[u8]) -> Result<Self> {
+    pub fn load(gpus: &[Arc<Gpu>], mask: u64, format: &str, data: &[u8]) -> Result<Self> {
         let parsed = code_object::Executable::parse(data)
             .map_err(|error| status!(INVALID_ARGUMENT, "reading an executable of format '{format}': {error}"))?;
-        for gpu in gpus {
+        let is_chosen = |gpu: &&Arc<Gpu>| mask >> gpu.index() & 1 == 1;
+        for gpu in gpus.iter().filter(is_chosen) {
+            check_format(gpu, format, parsed.container)?;
             check_target(gpu, parsed.code_object.target)?;
             for function in parsed.functions.iter().filter(|function| !function.dynamic_workgroup_size) {
                 check_workgroup(&function.name, gpu.limits(), function.workgroup_size)?;
             }
         }
-        let agents: Vec<_> = gpus.iter().map(|gpu| gpu.agent()).collect();
-        // The GPUs of a logical device have the same instruction sets.
-        let loaded = hsa::Executable::load(&agents, gpus[0].info().loadable(parsed.code_object.bytes)?)?;
-        let mut kernels = Vec::with_capacity(gpus.len());
-        for agent in agents {
-            let kernel = |function: &Function| loaded.kernel(&function.symbol, agent.handle());
-            kernels.push(parsed.functions.iter().map(kernel).collect::<hsa::Result<Vec<_>>>()?);
+        let mut code = Vec::with_capacity(gpus.len());
+        for gpu in gpus {
+            let loaded = is_chosen(&gpu).then(|| LoadedCode::load(gpu, &parsed.code_object)).transpose()?;
+            code.push(loaded);
         }
-        let info = Arc::new(ExecutableInfo::new(parsed.functions, loaded.code().clone(), loaded.load_ranges()?));
-        let prepared = |gpu: &Gpu, ordinal: usize, loaded: hsa::Kernel| {
-            let function = &info.functions[ordinal];
-            let arguments = Arguments::of(function);
+        let on = |(gpu, code): (usize, &Option<Arc<LoadedCode>>)| Some((gpu, code.clone()?));
+        let loaded: Vec<_> = code.iter().enumerate().filter_map(on).collect();
+        let (_, first) = loaded.first().ok_or_else(|| status!(INVALID_ARGUMENT, "no GPU to load an executable on"))?;
+        let ranges = loaded.iter().map(|(gpu, code)| Some((*gpu, code.range()?))).collect();
+        let info = Arc::new(ExecutableInfo::new(parsed.functions, first.bytes().clone(), ranges));
+        let kernel = |code: &LoadedCode, (ordinal, function): (usize, &Function)| {
+            let (loaded, arguments) = (code.kernel(&function.symbol)?, Arguments::of(function));
             let name = FunctionRef { executable: info.id, ordinal: ordinal as u32 };
-            let launch = Launch::new(function, name, &loaded, gpu.limits(), ([0; 3], 0), arguments).ok();
-            Kernel { launch: launch.map(|launch| (arguments, launch)), usual: OnceLock::new(), loaded }
+            let launch = Launch::new(function, name, &loaded, code.gpu().limits(), ([0; 3], 0), arguments).ok();
+            Ok(Kernel { launch: launch.map(|launch| (arguments, launch)), usual: OnceLock::new(), loaded })
         };
-        let kernels = gpus.iter().zip(kernels).map(|(gpu, kernels)| {
-            kernels.into_iter().enumerate().map(|(ordinal, loaded)| prepared(gpu, ordinal, loaded)).collect()
-        });
-        let executable = Self { kernels: kernels.collect(), gpus: gpus.to_vec(), info, loaded };
-        for (gpu, kernels) in gpus.iter().zip(&executable.kernels) {
-            if let Some(streams) = gpu.streams() {
-                let symbols = executable.functions().iter().map(|function| function.symbol.as_str());
-                let objects = kernels.iter().map(|kernel| kernel.loaded.object);
-                streams.add(parsed.code_object.bytes, symbols.zip(objects))?;
-            }
-        }
-        Ok(executable)
+        let kernels = |code: &Option<Arc<LoadedCode>>| {
+            let Some(code) = code else { return Ok(Vec::new()) };
+            info.functions.iter().enumerate().map(|function| kernel(code, function)).collect::<Result<Vec<_>>>()
+        };
+        let kernels = code.iter().map(kernels).collect::<Result<_>>()?;
+        Ok(Self { kernels, code, info })
     }
 
     /// The functions in ordinal order.
@@ -143,6 +192,21 @@ impl Executable {
         self.functions().get(index).ok_or_else(|| self.no_function(ordinal))
     }
 
+    /// What is wrong with the function `ordinal` on the GPU of index `gpu`.
+    #[cold]
+    fn no_kernel(&self, ordinal: u64, gpu: usize) -> Status {
+        if self.code[gpu].is_some() {
+            return self.no_function(ordinal);
+        }
+        let on = self.code.iter().flatten().map(|code| code.gpu().limits().gpu.as_str());
+        status!(
+            FAILED_PRECONDITION,
+            "a dispatch on GPU {gpu} of the logical device, where its executable is not loaded: it was prepared with a queue \
+             affinity for {}",
+            on.collect::<Vec<_>>().join(", ")
+        )
+    }
+
     #[cold]
     fn no_function(&self, ordinal: u64) -> Status {
         status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions().len())
@@ -152,7 +216,8 @@ impl Executable {
     /// `workgroup_size` of zeros takes the function's own.
     ///
     /// # Errors
-    /// OUT_OF_RANGE for ordinals that it does not have; those of [`Launch::new`].
+    /// OUT_OF_RANGE for ordinals that it does not have; FAILED_PRECONDITION where it is not loaded; those of
+    /// [`Launch::new`].
     #[inline(always)]
     pub fn launch<'a>(
         &'a self,
@@ -164,7 +229,7 @@ impl Executable {
         other: &'a mut Option<Launch>,
     ) -> Result<&'a Launch> {
         let index = usize::try_from(ordinal).unwrap_or(usize::MAX);
-        let kernel = self.kernels[gpu].get(index).ok_or_else(|| self.no_function(ordinal))?;
+        let kernel = self.kernels[gpu].get(index).ok_or_else(|| self.no_kernel(ordinal, gpu))?;
         if let Some((takes, launch)) = &kernel.launch
             && *takes == arguments
         {
@@ -193,9 +258,9 @@ impl Executable {
     ) -> Result<Launch> {
         let kernel = &self.kernels[gpu][index];
         let name = FunctionRef { executable: self.info.id, ordinal: index as u32 };
-        let (function, limits) = (&self.functions()[index], self.gpus[gpu].limits());
-        let shape = (workgroup_size, dynamic_lds);
-        let launch = Launch::new(function, name, &kernel.loaded, limits, shape, arguments)?;
+        let (function, shape) = (&self.functions()[index], (workgroup_size, dynamic_lds));
+        let code = self.code[gpu].as_ref().ok_or_else(|| self.no_kernel(index as u64, gpu))?;
+        let launch = Launch::new(function, name, &kernel.loaded, code.gpu().limits(), shape, arguments)?;
         if arguments == Arguments::of(function) {
             // Whoever is first.
             let _ = kernel.usual.set((workgroup_size, dynamic_lds, launch));
@@ -215,12 +280,12 @@ impl Executable {
         })
     }
 
-    /// The variable `name` on `gpu`.
+    /// The variable `name` on the GPU of index `gpu`.
     ///
     /// # Errors
-    /// NOT_FOUND.
-    pub fn variable(&self, name: &str, gpu: &Gpu) -> Result<hsa::Variable> {
-        let found = self.loaded.variable(name, gpu.agent().handle());
-        found.map_err(Status::from).annotate(|| format!("looking up the global '{name}'"))
+    /// NOT_FOUND; FAILED_PRECONDITION where it is not loaded.
+    pub fn variable(&self, name: &str, gpu: usize) -> Result<hsa::Variable> {
+        let code = self.code[gpu].as_ref().ok_or_else(|| self.no_kernel(0, gpu))?;
+        code.variable(name)
     }
 }

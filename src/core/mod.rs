@@ -11,4 +11,3 @@ pub mod queue;
 
 pub mod device;
 pub mod executable;
-pub mod formats;

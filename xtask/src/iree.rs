@@ -26,9 +26,11 @@ pub enum Backend<'a> {
     Cpu,
     /// A GPU.
     Gpu(&'a Target),
+    /// A GPU, by what is compiled for IREE's HIP driver.
+    Hip(&'a Target),
 }
 
-impl Backend<'_> {
+impl<'a> Backend<'a> {
     /// What `iree-compile` is called with.
     pub fn flags(self) -> Vec<String> {
         match self {
@@ -40,6 +42,9 @@ impl Backend<'_> {
             Self::Gpu(target) => {
                 vec!["--iree-hal-target-device=amdgpu".to_owned(), format!("--iree-rocm-target={target}")]
             }
+            Self::Hip(target) => {
+                vec!["--iree-hal-target-device=hip".to_owned(), format!("--iree-rocm-target={target}")]
+            }
         }
     }
 
@@ -47,7 +52,15 @@ impl Backend<'_> {
     pub fn device(self) -> &'static str {
         match self {
             Self::Cpu => "local-sync",
-            Self::Gpu(_) => "amdgpu_rs",
+            Self::Gpu(_) | Self::Hip(_) => "amdgpu_rs",
+        }
+    }
+
+    /// The GPU.
+    pub fn gpu(self) -> Option<&'a Target> {
+        match self {
+            Self::Cpu => None,
+            Self::Gpu(target) | Self::Hip(target) => Some(target),
         }
     }
 }
@@ -57,6 +70,7 @@ impl fmt::Display for Backend<'_> {
         match self {
             Self::Cpu => f.write_str("the CPU"),
             Self::Gpu(target) => target.fmt(f),
+            Self::Hip(target) => write!(f, "{target} by HIP"),
         }
     }
 }
@@ -67,8 +81,9 @@ impl fmt::Display for Backend<'_> {
 /// When the compiler fails.
 pub fn compile(layout: &Layout, step: &Step, source: &Path, backend: Backend) -> Result<PathBuf> {
     let folder = layout.of_compiler("modules").join(match backend {
-        Backend::Cpu => "cpu",
-        Backend::Gpu(target) => target.as_ref(),
+        Backend::Cpu => "cpu".to_owned(),
+        Backend::Gpu(target) => target.to_string(),
+        Backend::Hip(target) => format!("{target}-hip"),
     });
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
     let name = source.file_stem().unwrap_or_default();
@@ -136,7 +151,7 @@ impl Call<'_> {
             command.arg(format!("--output=+{}", self.output.display()));
         }
         let mut is_on_sim = false;
-        if let Backend::Gpu(target) = backend {
+        if let Some(target) = backend.gpu() {
             command.envs(self.variables.iter().copied());
             self.conditions.apply(&mut command);
             hsa.apply(layout, target, &mut command);

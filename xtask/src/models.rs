@@ -36,10 +36,22 @@ pub struct Model {
     pub function: String,
     seed: u64,
     inputs: Vec<Input>,
+    /// IREE's target device that it is compiled for.
+    #[serde(default)]
+    device: Device,
     /// How many tensors it returns.
     #[serde(default = "one")]
     pub results: usize,
     tolerance: Tolerance,
+}
+
+/// A target device of IREE's compiler whose modules run on the driver.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Device {
+    #[default]
+    Amdgpu,
+    Hip,
 }
 
 #[derive(Deserialize)]
@@ -229,7 +241,10 @@ fn run_model(layout: &Layout, step: &Step, place: &Place, model: &Model, work: &
         Ok::<_, Error>((Array::read_all(&output)?, counts))
     };
     let (expected, _) = call(Backend::Cpu)?;
-    let (actual, stats) = call(Backend::Gpu(place.target))?;
+    let (actual, stats) = call(match model.device {
+        Device::Amdgpu => Backend::Gpu(place.target),
+        Device::Hip => Backend::Hip(place.target),
+    })?;
     let largest = compare(&actual, &expected, &model.tolerance).map_err(Error::Failed)?;
     Ok(Agreement { largest, stats })
 }

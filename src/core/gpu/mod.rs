@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One GPU of a logical device: its agent, the memory the driver itself needs there, and the device library.
 
+pub mod code;
 pub mod coherent;
 pub mod commands;
 pub mod kernargs;
@@ -13,9 +14,11 @@ pub mod topology;
 
 use std::sync::Arc;
 
+use amdgpu_code_object::CodeObject;
 use device_binaries::DeviceShape;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
+use crate::core::gpu::code::SharedCode;
 use crate::core::gpu::kernargs::{Contents, SpareBlocks};
 use crate::core::gpu::limits::LaunchLimits;
 use crate::core::gpu::options::{KernargMemory, Options, Pm4Publication};
@@ -47,6 +50,7 @@ pub struct Gpu {
     spare_commands: SpareBlocks,
     spare_copies: SpareBlocks,
     streams: Option<Streams>,
+    shared_code: SharedCode,
     kernels: [Kernel; device_binaries::Kernel::ALL.len()],
     _library: Executable,
 }
@@ -74,8 +78,11 @@ impl Gpu {
             if streams.publication() != Pm4Publication::Copy {
                 hsa::MemoryCopy::check(agent.library())?;
             }
+            let code = CodeObject::parse(code);
+            let code = code.map_err(|error| status!(INTERNAL, "reading the device library: {error}"))?;
             let kernels = device_binaries::Kernel::ALL.iter().zip(&kernels);
-            streams.add(code, kernels.map(|(kernel, loaded): (_, &Kernel)| (kernel.symbol(), loaded.object)))?;
+            let kernels = kernels.filter_map(|(kernel, loaded)| Some((code.symbol(kernel.symbol())?, loaded.object)));
+            streams.add(&code, kernels);
         }
         let shape = DeviceShape {
             wavefront_size: agent.info().wavefront_size,
@@ -96,6 +103,7 @@ impl Gpu {
             spare_commands: SpareBlocks::new(Contents::Commands, options),
             spare_copies: SpareBlocks::new(Contents::CopiedCommands, options),
             streams,
+            shared_code: SharedCode::default(),
             kernels,
             _library: library,
         };
@@ -239,6 +247,11 @@ impl Gpu {
     /// How recordings become PM4 streams, if they do.
     pub fn streams(&self) -> Option<&Streams> {
         self.streams.as_ref()
+    }
+
+    /// What executables share.
+    fn shared_code(&self) -> &SharedCode {
+        &self.shared_code
     }
 
     /// The agents that share memory of this GPU: itself and its CPU.

@@ -94,6 +94,9 @@ pub struct Options {
     pub exclusive_execution: bool,
     /// Whether waits across queues always go through the host.
     pub force_wait_barrier_defer: bool,
+    /// Whether devices answer to the id `hip`, by which modules compiled for IREE's target of that name look for one.
+    /// Not a knob of the C driver.
+    pub hip_device_id: bool,
     /// Whether [`CommandBufferMode::Auto`] takes PM4 on GPUs where nobody is known to have tried it, too.
     pub experimental_pm4_command_buffers: bool,
     /// Nanoseconds to spin before a wait blocks; not implemented, so 0.
@@ -130,6 +133,7 @@ impl Default for Options {
             preallocate_pools: true,
             exclusive_execution: false,
             force_wait_barrier_defer: false,
+            hip_device_id: true,
             experimental_pm4_command_buffers: false,
             wait_active_for_ns: 0,
             hardware_queues_per_gpu: 2,
@@ -311,6 +315,7 @@ pub const KNOBS: &[Knob] = &[
     switch!(preallocate_pools, "Fills the device block pools when a device is made, not when they are needed."),
     switch!(exclusive_execution, "Exclusive queue scheduling. Not implemented."),
     switch!(force_wait_barrier_defer, "Sends every wait across queues through the host."),
+    switch!(hip_device_id, "Runs modules compiled for IREE's target 'hip', too: the device answers to that id."),
     switch!(
         experimental_pm4_command_buffers,
         "Has command_buffer_mode=auto take PM4 on gfx90a, gfx11 and gfx12.0, too, where nobody is known to have tried it."

@@ -55,6 +55,7 @@ fn values_are_taken() {
         ("pm4_command_buffer_publication_mode", "host-async-copy-nonblocking"),
         ("preallocate_pools", "0"),
         ("force_wait_barrier_defer", ""),
+        ("hip_device_id", "false"),
         ("aql_queue_capacity", " 1024 "),
         ("default_pool_frontier_capacity", "255"),
         ("host_block_pool_large_size", "131072"),

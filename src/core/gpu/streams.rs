@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use amdgpu_code_object::CodeObject;
+use amdgpu_code_object::{CodeObject, Symbol};
 use hsa_abi::{KernelCodeProperties, KernelDescriptor, Rsrc2};
 use parking_lot::RwLock;
 
@@ -87,14 +87,11 @@ pub struct KernelState {
     pub is_wave32: bool,
     /// User registers in front of the arguments' address, which nothing reads; none if the kernel takes no arguments.
     pub before_kernargs: Option<u32>,
-    /// Work-items of the largest workgroup that its registers were chosen for.
-    pub most_items: u32,
 }
 
 impl KernelState {
-    /// Of the kernel whose descriptor is loaded at `object`, for workgroups of no more than `most_items`; none if it
-    /// wants what no stream has.
-    fn new(object: u64, descriptor: &[u8], most_items: u32) -> Option<Self> {
+    /// Of the kernel whose descriptor is loaded at `object`; none if it wants what no stream has.
+    fn new(object: u64, descriptor: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(descriptor.get(at..at + 4)?.try_into().ok()?));
         let offset: [u8; 8] =
             descriptor.get(offset_of!(KernelDescriptor, kernel_code_entry_byte_offset)..)?.first_chunk().copied()?;
@@ -122,7 +119,6 @@ impl KernelState {
             rsrc3: word(offset_of!(KernelDescriptor, compute_pgm_rsrc3))?,
             is_wave32: properties.enable_wavefront_size32() != 0,
             before_kernargs: (properties.enable_sgpr_kernarg_segment_ptr() != 0).then_some(before),
-            most_items,
         })
     }
 
@@ -130,7 +126,7 @@ impl KernelState {
     #[cfg(test)]
     pub const fn for_tests(entry: u64, resources: [u32; 3], is_wave32: bool, before_kernargs: Option<u32>) -> Self {
         let [rsrc1, rsrc2, rsrc3] = resources;
-        Self { entry, rsrc1, rsrc2: rsrc2 | TRAP_PRESENT, rsrc3, is_wave32, before_kernargs, most_items: 256 }
+        Self { entry, rsrc1, rsrc2: rsrc2 | TRAP_PRESENT, rsrc3, is_wave32, before_kernargs }
     }
 
     /// `COMPUTE_PGM_RSRC2` for workgroups with so many bytes of LDS; none if there are more than it can say.
@@ -205,21 +201,13 @@ impl Streams {
         self.publication
     }
 
-    /// Adds kernels of the code object `elf`, by the symbols of their descriptors and the addresses that these are
-    /// loaded at.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT for a malformed file.
-    pub fn add<'a>(&self, elf: &[u8], kernels: impl Iterator<Item = (&'a str, u64)>) -> Result<()> {
-        let code = CodeObject::parse(elf).map_err(|error| status!(INVALID_ARGUMENT, "reading kernels: {error}"))?;
-        let metadata = code.metadata().map_err(|error| status!(INVALID_ARGUMENT, "reading kernels: {error}"))?;
-        let state = |(name, object)| {
-            let (symbol, kernel) = (code.symbol(name)?, metadata.kernels.iter().find(|kernel| kernel.symbol == name)?);
+    /// Adds kernels of a code object, by the symbols of their descriptors and the addresses that these are loaded at.
+    pub fn add<'a>(&self, code: &CodeObject<'a>, kernels: impl IntoIterator<Item = (&'a Symbol<'a>, u64)>) {
+        let state = |(symbol, object): (&Symbol<'_>, u64)| {
             let descriptor = code.data_at(symbol.address, symbol.size)?;
-            Some((object, KernelState::new(object, descriptor, kernel.max_flat_workgroup_size)?))
+            Some((object, KernelState::new(object, descriptor)?))
         };
-        self.kernels.write().extend(kernels.filter_map(state));
-        Ok(())
+        self.kernels.write().extend(kernels.into_iter().filter_map(state));
     }
 
     /// Says in a message, once, that recordings are packets which were to be streams, and why.
@@ -229,9 +217,12 @@ impl Streams {
         }
     }
 
-    /// Forgets the kernel at `object`, which is unloaded.
-    pub fn remove(&self, object: u64) {
-        self.kernels.write().remove(&object);
+    /// Forgets the kernels at `objects`, which are unloaded.
+    pub fn remove(&self, objects: impl IntoIterator<Item = u64>) {
+        let mut kernels = self.kernels.write();
+        for object in objects {
+            kernels.remove(&object);
+        }
     }
 
     /// What a stream sets for the kernel at `object`; none if it cannot run it.
@@ -279,7 +270,7 @@ mod tests {
     fn kernels_that_want_what_no_stream_has_are_left_to_packets() {
         const OBJECT: u64 = 0x7f00_0000_1040;
         let state =
-            |properties, rsrc2, scratch| KernelState::new(OBJECT, &descriptor(properties, rsrc2, scratch, 0xfc0), 256);
+            |properties, rsrc2, scratch| KernelState::new(OBJECT, &descriptor(properties, rsrc2, scratch, 0xfc0));
         let plain = state(1 << 10 | 1 << 3, 0x84, 0).expect("arguments alone");
         let expected = KernelState::for_tests(0x7f00_0000_2000, [1, 0x84, 3], true, Some(0));
         assert_eq!(plain, expected);
@@ -292,8 +283,8 @@ mod tests {
         }
         assert_eq!(state(1 << 3, 0x84, 16), None, "scratch");
         assert_eq!(state(1 << 3, 0x85, 0), None, "scratch that the registers ask for");
-        assert_eq!(KernelState::new(OBJECT, &descriptor(1 << 3, 0x84, 0, 0xfc4), 256), None, "code at no such address");
-        assert_eq!(KernelState::new(OBJECT, &[0; 16], 256), None, "a part of a descriptor");
+        assert_eq!(KernelState::new(OBJECT, &descriptor(1 << 3, 0x84, 0, 0xfc4)), None, "code at no such address");
+        assert_eq!(KernelState::new(OBJECT, &[0; 16]), None, "a part of a descriptor");
     }
 
     #[test]

@@ -25,13 +25,13 @@ pub struct ExecutableInfo {
     pub functions: Vec<Function>,
     /// The code object as the runtime was given it.
     code: Arc<[u8]>,
-    /// Where it was loaded, by the GPU's index in its logical device; none if the runtime does not tell.
-    loads: Option<Vec<LoadRange>>,
+    /// Where it was loaded, with the GPU's index in its logical device; none if the runtime does not tell.
+    loads: Option<Vec<(usize, LoadRange)>>,
 }
 
 impl ExecutableInfo {
     /// A new executable with `functions`, whose code is `code` and was loaded at `loads`.
-    pub fn new(functions: Vec<Function>, code: Arc<[u8]>, loads: Option<Vec<LoadRange>>) -> Self {
+    pub fn new(functions: Vec<Function>, code: Arc<[u8]>, loads: Option<Vec<(usize, LoadRange)>>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), functions, code, loads }
     }
@@ -69,23 +69,23 @@ impl ExecutableInfo {
     /// # Errors
     /// UNIMPLEMENTED when the runtime does not tell.
     pub fn load_records(&self) -> Result<Vec<CodeObjectLoadRecord>> {
-        let record = |(gpu, load): (usize, &LoadRange)| {
+        let record = |(gpu, load): &(usize, LoadRange)| {
             let mut record = CodeObjectLoadRecord::blank();
-            record.physical_device_ordinal = gpu as u32;
+            record.physical_device_ordinal = *gpu as u32;
             record.executable_id = self.id;
             record.code_object_id = self.id;
             record.load_delta = load.delta;
             record.load_size = load.size;
             record
         };
-        Ok(self.loads()?.iter().enumerate().map(record).collect())
+        Ok(self.loads()?.iter().map(record).collect())
     }
 
-    /// Where it was loaded, by the GPU's index in its logical device.
+    /// Where it was loaded, with the GPU's index in its logical device.
     ///
     /// # Errors
     /// As for [`Self::load_records`].
-    pub fn loads(&self) -> Result<&[LoadRange]> {
+    pub fn loads(&self) -> Result<&[(usize, LoadRange)]> {
         self.loads.as_deref().ok_or_else(|| {
             status!(
                 UNIMPLEMENTED,

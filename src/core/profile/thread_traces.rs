@@ -130,10 +130,10 @@ impl ThreadTraces {
     /// # Errors
     /// UNIMPLEMENTED when the runtime does not tell where code was loaded; what the library said.
     pub fn add_executable(&self, executable: &ExecutableInfo) -> Result<()> {
-        for (gpu, load) in executable.loads()?.iter().enumerate().take(self.gpus.len()) {
+        for (gpu, load) in executable.loads()?.iter().filter(|(gpu, _)| *gpu < self.gpus.len()) {
             // A code object has the identifier of its executable.
-            let marker = self.gpus[gpu].agent.marker(executable.id, *load)?;
-            self.markers.lock().insert((gpu as u32, executable.id), marker);
+            let marker = self.gpus[*gpu].agent.marker(executable.id, *load)?;
+            self.markers.lock().insert((*gpu as u32, executable.id), marker);
         }
         Ok(())
     }

@@ -337,10 +337,6 @@ impl Writer<'_> {
             Some(((last, ..), state)) if last == object => state,
             _ => kernel(object)?,
         };
-        // It would never start: a packet processor says so of a packet.
-        if size.iter().map(|count| u64::from(*count)).product::<u64>() > state.most_items.into() {
-            return None;
-        }
         let words = &mut *self.words;
         if self.set.code.replace(state.entry) != Some(state.entry) {
             words.extend_from_slice(&pm4::set_address(PGM_LO, state.entry >> 8));
@@ -487,8 +483,6 @@ mod tests {
     fn what_registers_cannot_say_has_no_stream() {
         assert!(write(&[step(3, 1, 0, 0)], Dialect::Gfx10, 0).is_none(), "an unknown kernel");
         assert!(write(&[step(1, 1, 0, 65_537)], Dialect::Gfx10, 0).is_none(), "too much LDS");
-        let large = step_of(1, [257, 1, 1], [257, 1, 1], 0, 0);
-        assert!(write(&[large], Dialect::Gfx10, 0).is_none(), "too large a workgroup");
         let partial = step_of(1, [64, 1, 1], [65, 2, 1], 0, 0);
         assert!(write(&[partial], Dialect::Gfx10, 0).is_none(), "a partial workgroup");
         let other = Step::special(0, 0, 0);

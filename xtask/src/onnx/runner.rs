@@ -152,7 +152,7 @@ impl<'a> Runner<'a> {
         for output in call.outputs {
             command.arg(format!("--output=@{}", work.join(&output.file).display()));
         }
-        if let Backend::Gpu(target) = backend {
+        if let Some(target) = backend.gpu() {
             hsa.apply(self.layout, target, &mut command);
             self.conditions.apply(&mut command);
             command.env("HSA_SIM_STATS", work.join("stats.json"));

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Code objects loaded on a GPU, each once: executables of the same bytes share what was loaded, for as long as one of
+//! them lives.
+//!
+//! Code objects with variables are loaded anew for each executable: kernels of one would see what another's have
+//! written, and so would applications that look variables up, which give them to write.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use amdgpu_code_object::{CodeObject, Symbol, SymbolKind, for_agent};
+use parking_lot::Mutex;
+
+use crate::core::gpu::Gpu;
+use crate::ffi::{Annotate, Result, Status, status};
+use crate::hsa::{self, LoadRange};
+
+/// What executables share on a GPU, by its bytes as the runtime was given them. Has no references of its own.
+#[derive(Debug, Default)]
+pub struct SharedCode(Mutex<HashMap<Arc<[u8]>, Weak<LoadedCode>>>);
+
+/// A code object loaded on one GPU. Unloaded when dropped, which must not be while a kernel of it is pending.
+#[derive(Debug)]
+pub struct LoadedCode {
+    gpu: Arc<Gpu>,
+    loaded: hsa::Executable,
+    /// By the symbols of their descriptors.
+    kernels: HashMap<Box<str>, hsa::Kernel>,
+    range: Option<LoadRange>,
+    is_shared: bool,
+}
+
+impl LoadedCode {
+    /// `code` on `gpu`, which may be loaded there already. One that is not is loaded under the lock, so that no other
+    /// thread loads it, too.
+    ///
+    /// # Errors
+    /// What HSA said.
+    pub fn load(gpu: &Arc<Gpu>, code: &CodeObject<'_>) -> Result<Arc<Self>> {
+        let bytes = for_agent(code.bytes, &gpu.info().targets);
+        let bytes = bytes.map_err(|error| status!(INVALID_ARGUMENT, "reading a code object: {error}"))?;
+        if code.has_writable_data || code.symbols.iter().any(|symbol| symbol.kind == SymbolKind::Variable) {
+            return Ok(Arc::new(Self::new(gpu, code, bytes.into(), false)?));
+        }
+        let mut shared = gpu.shared_code().0.lock();
+        if let Some(loaded) = shared.get(&*bytes).and_then(Weak::upgrade) {
+            return Ok(loaded);
+        }
+        let loaded = Arc::new(Self::new(gpu, code, bytes.into(), true)?);
+        shared.insert(loaded.bytes().clone(), Arc::downgrade(&loaded));
+        Ok(loaded)
+    }
+
+    fn new(gpu: &Arc<Gpu>, code: &CodeObject<'_>, bytes: Arc<[u8]>, is_shared: bool) -> Result<Self> {
+        let loaded = hsa::Executable::load(&[gpu.agent()], bytes)?;
+        let range = loaded.load_ranges()?.and_then(|ranges| ranges.first().copied());
+        let is_kernel = |symbol: &&Symbol<'_>| symbol.defined && symbol.kind == SymbolKind::Kernel;
+        let mut kernels = HashMap::new();
+        for symbol in code.symbols.iter().filter(is_kernel) {
+            kernels.insert(symbol.name.into(), loaded.kernel(symbol.name, gpu.agent().handle())?);
+        }
+        if let Some(streams) = gpu.streams() {
+            let symbols = code.symbols.iter().filter(is_kernel);
+            streams.add(code, symbols.map(|symbol| (symbol, kernels[symbol.name].object)));
+        }
+        Ok(Self { gpu: gpu.clone(), loaded, kernels, range, is_shared })
+    }
+
+    /// The GPU.
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// The bytes that the runtime was given.
+    pub fn bytes(&self) -> &Arc<[u8]> {
+        self.loaded.code()
+    }
+
+    /// Where it was loaded; none if the runtime does not tell.
+    pub fn range(&self) -> Option<LoadRange> {
+        self.range
+    }
+
+    /// The kernel whose descriptor has the symbol `name`.
+    ///
+    /// # Errors
+    /// NOT_FOUND.
+    pub fn kernel(&self, name: &str) -> Result<hsa::Kernel> {
+        let kernel = self.kernels.get(name).copied();
+        kernel.ok_or_else(|| status!(NOT_FOUND, "the code object has no kernel descriptor '{name}'"))
+    }
+
+    /// The variable `name`.
+    ///
+    /// # Errors
+    /// NOT_FOUND.
+    pub fn variable(&self, name: &str) -> Result<hsa::Variable> {
+        let found = self.loaded.variable(name, self.gpu.agent().handle());
+        found.map_err(Status::from).annotate(|| format!("looking up the global '{name}'"))
+    }
+}
+
+impl Drop for LoadedCode {
+    fn drop(&mut self) {
+        if let Some(streams) = self.gpu.streams() {
+            streams.remove(self.kernels.values().map(|kernel| kernel.object));
+        }
+        if self.is_shared {
+            let mut shared = self.gpu.shared_code().0.lock();
+            // Unless somebody has loaded it again meanwhile.
+            if shared.get(self.bytes()).is_some_and(|loaded| loaded.strong_count() == 0) {
+                shared.remove(self.bytes());
+            }
+        }
+    }
+}
