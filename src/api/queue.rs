@@ -11,7 +11,7 @@ use crate::core::operations::launch::{ArgumentLayout, Arguments, Launch};
 use crate::core::operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
 use crate::core::profile::Subject;
 use crate::core::program::execute::Execute;
-use crate::core::queue::host_call::{HostCall, submit_call};
+use crate::core::queue::host_call::HostCall;
 use crate::core::queue::submit::{submit, submit_host};
 use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::host_call::HostFunction;
@@ -348,8 +348,8 @@ impl Device {
         let non_blocking = flags.contains(HostCallFlags::NON_BLOCKING);
         // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).
         let (function, args) = unsafe { (HostFunction::new(call), args.cast::<[u64; 4]>().read()) };
-        let call = HostCall::new(function, args, 1 << queue.ordinal(), non_blocking, trace);
-        submit_call(queue, waits, signals, call, || self.weak())
+        let call = HostCall::new(function, (self.weak(), 1 << queue.ordinal()), args, non_blocking, trace);
+        submit_host(queue, waits, signals, |signals| call.run(signals))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]

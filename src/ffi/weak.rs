@@ -53,14 +53,6 @@ impl Drop for DeviceAnchor {
     }
 }
 
-impl HalRef<raw::iree_hal_device_t> {
-    /// Whether nobody else has a reference: the application has released the device.
-    pub fn is_only_reference(&self) -> bool {
-        // SAFETY: the device lives. The count is the first field of every HAL object.
-        unsafe { AtomicI32::from_ptr(self.as_ptr().cast()) }.load(Ordering::Acquire) == 1
-    }
-}
-
 impl WeakDevice {
     /// The device, kept alive; none when its last reference is gone.
     pub fn upgrade(&self) -> Option<HalRef<raw::iree_hal_device_t>> {

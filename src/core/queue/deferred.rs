@@ -127,16 +127,6 @@ struct Wait {
 impl Deferred {
     /// Has `work` become ready on `queue` when all `waits` are reached, or one fails.
     pub fn arm_all(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) {
-        Self::list(queue, work, waits.iter(), signals).arm();
-    }
-
-    /// A submission that is to be armed, on the queue's list of deferred ones, so that shutdown can cancel it.
-    pub fn list<'a>(
-        queue: &Arc<Queue>,
-        work: Work,
-        waits: impl Iterator<Item = (Semaphore<'a>, u64)>,
-        signals: SignalList,
-    ) -> Arc<Self> {
         let wait = |(semaphore, value): (Semaphore<'_>, u64)| Wait {
             semaphore: semaphore.retain(),
             value,
@@ -154,14 +144,15 @@ impl Deferred {
                 failure: None,
                 place: None,
             })),
-            waits: waits.map(wait).collect(),
+            waits: waits.iter().map(wait).collect(),
         });
+        // Where shutdown finds it.
         queue.add_deferred(deferred.clone());
-        deferred
+        deferred.arm();
     }
 
-    /// Arms a timepoint for each wait; the work becomes ready when all are reached, or one fails.
-    pub fn arm(self: Arc<Self>) {
+    /// Arms a timepoint for each wait.
+    fn arm(self: Arc<Self>) {
         for (index, wait) in self.waits.iter().enumerate() {
             self.outstanding.fetch_add(1, Ordering::Relaxed);
             let (semaphore, value) = (wait.semaphore.borrow(), wait.value);

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::core::queue::host_line::Chain;
 use crate::core::queue::timeline::SignalList;
 
 /// How many tasks run at a time, unless they do not end.
@@ -32,15 +31,15 @@ const IDLE: Duration = Duration::from_secs(2);
 /// How long a thread that has run a task looks for another one before it sleeps: about as long as it takes to wake it
 /// and whoever waits for its call. So those who submit calls in a row, or one when the one before is over, need not
 /// wake it for each.
-const LOOK_OUT: Duration = Duration::from_micros(20);
+const SPIN: Duration = Duration::from_micros(20);
 
 thread_local! {
     /// The pool whose task this thread runs.
     static SERVING: Cell<*const Pool> = const { Cell::new(std::ptr::null()) };
 }
 
-/// One task. It takes the semaphores that it signals, and gives what the thread may go on with.
-pub type HostTask = Box<dyn FnOnce(SignalList) -> Option<Chain> + Send>;
+/// One task. It takes the semaphores that it signals.
+pub type HostTask = Box<dyn FnOnce(SignalList) + Send>;
 
 /// The threads of one logical device. Dropped, it lets running tasks finish on their own.
 #[derive(Debug, Clone)]
@@ -175,45 +174,17 @@ impl Pool {
         (state, result.timed_out())
     }
 
-    /// Looks for tasks, or something `else_` to do, for [`LOOK_OUT`], attending.
-    fn look_out<'a>(&'a self, mut state: MutexGuard<'a, State>, else_: impl Fn() -> bool) -> MutexGuard<'a, State> {
+    /// Looks for tasks for [`SPIN`], attending.
+    fn spin_for_task<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.attending = true;
         drop(state);
         let start = Instant::now();
-        while !self.has_tasks.load(Ordering::Relaxed) && !else_() && start.elapsed() < LOOK_OUT {
+        while !self.has_tasks.load(Ordering::Relaxed) && start.elapsed() < SPIN {
             spin_loop();
         }
         let mut state = self.lock();
         state.attending = false;
         state
-    }
-
-    /// The thread's task has ended.
-    fn ended(&self) -> MutexGuard<'_, State> {
-        let mut state = self.lock();
-        state.running -= 1;
-        state.progress = Some(Instant::now());
-        state
-    }
-
-    /// Goes on with the calls behind the one that has ended, and looks for more of them for a while.
-    fn linger<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, chain: Chain) -> MutexGuard<'a, State> {
-        loop {
-            if state.tasks.is_empty() && !state.attending && !state.closed {
-                state = self.look_out(state, || chain.has_calls());
-            }
-            if chain.end() {
-                drop(state);
-                drop(chain);
-                return self.lock();
-            }
-            state.running += 1;
-            let wakes = !state.tasks.is_empty() && self.attend(&mut state).unwrap_or(false);
-            drop(state);
-            self.wake(wakes);
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| chain.go_on()));
-            state = self.ended();
-        }
     }
 
     fn serve(self: &Arc<Self>) {
@@ -235,20 +206,18 @@ impl Pool {
                 self.wake(wakes);
                 // A panic in application code must not take the process down from a thread of ours; the task's drop
                 // guards have failed what it had promised.
-                let chain = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task(signals)));
-                state = self.ended();
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task(signals)));
+                state = self.lock();
+                state.running -= 1;
+                state.progress = Some(Instant::now());
                 has_run = true;
-                if let Ok(Some(chain)) = chain {
-                    state = self.linger(state, chain);
-                    has_run = false;
-                }
             } else if !state.tasks.is_empty() {
                 let time = stalled.map_or(IDLE, |time| time.saturating_duration_since(Instant::now()));
                 state = self.sleep(state, time).0;
             } else if state.closed {
                 break;
             } else if std::mem::take(&mut has_run) && !state.attending {
-                state = self.look_out(state, || false);
+                state = self.spin_for_task(state);
             } else {
                 let is_over;
                 (state, is_over) = self.sleep(state, IDLE);
@@ -268,11 +237,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     fn run(worker: &HostWorker, task: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        let task = move |_| {
-            task();
-            None
-        };
-        worker.run(Box::new(task), SignalList::default())
+        worker.run(Box::new(|_| task()), SignalList::default())
     }
 
     #[test]

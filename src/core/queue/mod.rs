@@ -11,7 +11,6 @@ mod drain;
 pub mod groups;
 mod history;
 pub mod host_call;
-pub mod host_line;
 pub mod host_worker;
 mod kernargs;
 mod last_signal;
@@ -37,7 +36,6 @@ use crate::core::gpu::Gpu;
 use crate::core::queue::backlog::Backlog;
 use crate::core::queue::drain::Drain;
 use crate::core::queue::history::History;
-use crate::core::queue::host_line::HostLine;
 use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::rings::Rings;
 use crate::core::queue::shared::DeviceShared;
@@ -62,7 +60,6 @@ pub struct Queue {
     history: History,
     drain: Drain,
     backlog: Backlog,
-    host_line: Arc<HostLine>,
     spares: Spares,
     stopping: AtomicBool,
     inactivated: Once,
@@ -112,7 +109,6 @@ impl Queue {
             history,
             drain: Drain::default(),
             backlog: Backlog::default(),
-            host_line: Arc::default(),
             spares: Spares::new(params.spare_size),
             stopping: AtomicBool::new(false),
             inactivated: Once::new(),
@@ -217,12 +213,6 @@ impl Queue {
         self.check_not_lost().err().unwrap_or_else(stopped)
     }
 
-    /// The host calls of a timeline that stand in line.
-    #[inline]
-    pub fn host_line(&self) -> &Arc<HostLine> {
-        &self.host_line
-    }
-
     /// Runs `task` on the device's host worker.
     pub fn run_on_host(&self, task: HostTask, signals: SignalList) {
         // A task that finds no thread is dropped with its signals, which fails them.
@@ -237,7 +227,6 @@ impl Queue {
     /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        self.host_line.cancel();
         let deferred = self.backlog.deferred.lock().all();
         for submission in deferred {
             submission.cancel();

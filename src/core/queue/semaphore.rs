@@ -91,17 +91,6 @@ fn query(semaphore: Semaphore<'_>) -> Result<u64> {
     semaphore.query()
 }
 
-/// Advances `semaphore` from the host, of which lines of host calls do not hear.
-///
-/// # Errors
-/// The semaphore's failure; INVALID_ARGUMENT when it is there already.
-pub fn advance(semaphore: Semaphore<'_>, value: u64) -> Result<()> {
-    match semaphore.downcast::<DeviceSemaphore>() {
-        Some(own) => own.advance(value, std::ptr::null()),
-        None => semaphore.signal(value),
-    }
-}
-
 /// The driver's part of `semaphore`, when this driver made it.
 #[inline]
 pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
@@ -189,18 +178,12 @@ impl DeviceSemaphore {
         }
     }
 
-    fn signal(&self, value: u64, frontier: *const raw::iree_async_frontier_t) -> Result<()> {
-        self.advance(value, frontier)?;
-        self.timeline.has_come_to(self.this(), value);
-        Ok(())
-    }
-
     fn this(&self) -> Semaphore<'_> {
         // SAFETY: this object is a live semaphore.
         unsafe { Semaphore::from_raw(self.base().cast()) }.expect("an object is not null")
     }
 
-    fn advance(&self, value: u64, frontier: *const raw::iree_async_frontier_t) -> Result<()> {
+    fn signal(&self, value: u64, frontier: *const raw::iree_async_frontier_t) -> Result<()> {
         // SAFETY: the semaphore lives, the frontier is null or valid during the call.
         unsafe {
             iree!(raw::iree_async_semaphore_advance_timeline(self.base(), value, frontier))?;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use crate::core::gpu::{Gpu, coherent};
 use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Work};
-use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::operation::{Emitter, LoneRoom, Operation, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
 use crate::core::queue::timeline::{self, SignalList};
@@ -236,25 +235,14 @@ pub fn submit_host(
     task: impl FnOnce(SignalList) + Send + 'static,
 ) -> Result<()> {
     queue.check_alive()?;
-    run_on_host(
-        queue,
-        waits,
-        signals,
-        Box::new(|signals| {
-            task(signals);
-            None
-        }),
-    );
-    Ok(())
-}
-
-/// The same, of a task that the thread may have something to go on with after.
-pub fn run_on_host(queue: &Arc<Queue>, waits: SemaphoreList<'_>, signals: SemaphoreList<'_>, task: HostTask) {
     match waits::are_reached(waits) {
-        Ok(true) => queue.run_on_host(task, SignalList::retain(signals)),
-        Ok(false) => Deferred::arm_all(queue, Work::Host(task), waits, SignalList::retain(signals)),
+        Ok(true) => queue.run_on_host(Box::new(task), SignalList::retain(signals)),
+        Ok(false) => {
+            Deferred::arm_all(queue, Work::Host(Box::new(task)), waits, SignalList::retain(signals));
+        }
         Err(failure) => fail(signals, failure),
     }
+    Ok(())
 }
 
 /// Goes on with submissions whose waits are over, from the completion thread; returns the ones that found a ring full.

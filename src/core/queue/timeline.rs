@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What the driver knows of its semaphores beyond IREE's timeline: which submission will advance them next.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -12,7 +11,6 @@ use smallvec::SmallVec;
 use crate::core::queue::Queue;
 use crate::core::queue::complete;
 use crate::core::queue::last_signal::{LastSignal, Pending};
-use crate::core::queue::semaphore;
 use crate::core::queue::shared::DeviceQueues;
 use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint};
 
@@ -22,14 +20,12 @@ pub struct Timeline {
     device_id: u64,
     queues: Weak<DeviceQueues>,
     pending: Pending,
-    /// How many lines of host calls wait for the semaphore.
-    lines: AtomicU32,
 }
 
 impl Timeline {
     /// The part for a semaphore of the logical device `device_id`.
     pub fn new(device_id: u64, queues: Weak<DeviceQueues>) -> Self {
-        Self { device_id, queues, pending: Pending::default(), lines: AtomicU32::new(0) }
+        Self { device_id, queues, pending: Pending::default() }
     }
 
     /// The submission that brings the semaphore to `value`, when it is the newest one and in a ring: its queue and
@@ -54,33 +50,6 @@ impl Timeline {
     #[inline]
     pub fn last_signal(&self) -> Option<LastSignal> {
         self.pending.read().map(|(newest, _)| newest)
-    }
-
-    /// A line of host calls on the semaphore begins.
-    pub fn begin_line(&self) {
-        self.lines.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// It has ended.
-    pub fn end_line(&self) {
-        self.lines.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// `semaphore`, which this is a part of, has come to `value`, not by the call that stands first in a line.
-    #[inline]
-    pub fn has_come_to(&self, semaphore: Semaphore<'_>, value: u64) {
-        // A line begins before its first call may advance the semaphore, or tell others to.
-        if self.lines.load(Ordering::Relaxed) != 0 {
-            self.break_lines(semaphore, value);
-        }
-    }
-
-    #[cold]
-    fn break_lines(&self, semaphore: Semaphore<'_>, value: u64) {
-        let Some(queues) = self.queues.upgrade() else { return };
-        for queue in queues.list() {
-            queue.host_line().break_at(queue, semaphore, value);
-        }
     }
 
     #[inline(always)]
@@ -168,12 +137,6 @@ pub struct SignalList {
 }
 
 impl SignalList {
-    /// One semaphore.
-    #[inline]
-    pub fn one(semaphore: SemaphoreRef, value: u64) -> Self {
-        Self { first: Some((semaphore, value)), more: SmallVec::new() }
-    }
-
     /// Retains the semaphores of `list`.
     #[inline(always)]
     pub fn retain(list: SemaphoreList<'_>) -> Self {
@@ -192,8 +155,6 @@ impl SignalList {
         for (semaphore, value) in self.drain() {
             if let Err(status) = semaphore.borrow().publish(value, axis, epoch) {
                 semaphore.borrow().fail(status);
-            } else if let Some(timeline) = semaphore::timeline(semaphore.borrow()) {
-                timeline.has_come_to(semaphore.borrow(), value);
             }
         }
     }
@@ -202,15 +163,6 @@ impl SignalList {
     pub fn signal(mut self) {
         for (semaphore, value) in self.drain() {
             if let Err(status) = semaphore.borrow().signal(value) {
-                semaphore.borrow().fail(status);
-            }
-        }
-    }
-
-    /// The same by the call that the semaphores were promised by: calls that stand in line behind it go on from there.
-    pub fn keep_promise(mut self) {
-        for (semaphore, value) in self.drain() {
-            if let Err(status) = semaphore::advance(semaphore.borrow(), value) {
                 semaphore.borrow().fail(status);
             }
         }

@@ -117,7 +117,6 @@ fn block(queue: &Queue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()>
             };
             let result = wait(&is_over);
             resumption.resume(result);
-            None
         };
         // Without a thread the task is dropped, and the resumption fails what it was to signal.
         let _ = worker.run(Box::new(task), SignalList::default());
