@@ -79,7 +79,7 @@ impl LogicalDevice {
             id,
             epochs: OnceLock::new(),
             loss: OnceLock::new(),
-            wake_signals: Mutex::default(),
+            wakeups: Mutex::default(),
             worker: HostWorker::default(),
             profiler: Arc::default(),
             groups: Groups::new(id, queue_count as u32),
@@ -316,7 +316,7 @@ impl LogicalDevice {
     /// Ends queues that nobody has used, because of `status`.
     fn discard(&self, made: Queues, status: Status) -> Status {
         stop(made);
-        self.shared.wake_signals.lock().clear();
+        self.shared.wakeups.lock().clear();
         status
     }
 

@@ -91,6 +91,7 @@ pub mod semaphore;
 pub mod statistics;
 pub mod status;
 pub mod strings;
+pub mod thread;
 pub mod thunk;
 mod tlsf;
 pub mod topology;

@@ -32,7 +32,7 @@ pub use executable::{Executable, Kernel, LoadRange, Variable};
 pub use library::Library;
 pub use memory::{Allocation, HostLock, MemoryPool, MemoryPoolInfo, Part, PointerInfo, lock_host, pointer_info};
 pub use queue::HardwareQueue;
-pub use signal::{Signal, Wait, wait_any};
+pub use signal::Signal;
 
 #[cfg(test)]
 #[path = "runtime_test.rs"]

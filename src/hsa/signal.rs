@@ -89,44 +89,6 @@ impl Drop for Signal {
     }
 }
 
-/// One thing that [`wait_any`] waits for.
-#[derive(Clone, Copy, Debug)]
-pub struct Wait<'a> {
-    /// The signal.
-    pub signal: &'a Signal,
-    /// How its value is compared.
-    pub condition: HsaSignalCondition,
-    /// What it is compared to.
-    pub operand: HsaSignalValue,
-}
-
-/// Waits until one of `waits` is met and returns which; `None` if `waits` is empty.
-///
-/// There is no timeout: ROCR since 2025-03 (1.15 and later) indexes a list with -1 when one expires
-/// (`hsa_amd_signal_wait_any` in `hsa_ext_amd.cpp`). Nor does it tell the value that met any but the first of the
-/// waits.
-///
-/// As for all HSA waits this has no memory order of its own: load the signal before relying on what it guards.
-pub fn wait_any<const N: usize>(waits: [Wait<'_>; N], state: HsaWaitState) -> Option<usize> {
-    let library = &waits.first()?.signal.library;
-    let mut signals = waits.map(|wait| wait.signal.handle);
-    let mut conditions = waits.map(|wait| wait.condition);
-    let mut operands = waits.map(|wait| wait.operand);
-    // SAFETY: the three lists are as long as said and the signals live during the call.
-    let index = unsafe {
-        (library.symbols.hsa_amd_signal_wait_any)(
-            N as u32,
-            signals.as_mut_ptr(),
-            conditions.as_mut_ptr(),
-            operands.as_mut_ptr(),
-            u64::MAX,
-            state,
-            std::ptr::null_mut(),
-        )
-    };
-    ((index as usize) < N).then_some(index as usize)
-}
-
 /// A timeout in system ticks, which is what waits take; `u64::MAX` is forever.
 fn ticks(library: &Library, timeout: Option<Duration>) -> u64 {
     let Some(timeout) = timeout else { return u64::MAX };

@@ -71,7 +71,6 @@ symbols! {
         hsa_signal_load_scacquire
         hsa_signal_store_screlease
         hsa_signal_wait_scacquire
-        hsa_amd_signal_wait_any
         hsa_queue_create
         hsa_queue_destroy
         hsa_queue_inactivate

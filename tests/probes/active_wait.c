@@ -3,7 +3,6 @@
 // An ACTIVE wait with a time limit sees a kernel end within it, and the limit
 // pass before that.
 //
-// pending: ACTIVE waits with a limit answer at once
 //
 // expect before the end: DEADLINE_EXCEEDED
 // expect no time at all: DEADLINE_EXCEEDED

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use hsa_abi::{AmdPm4IbPacket, HsaSignal, HsaWaitState};
+use hsa_abi::{AmdPm4IbPacket, HsaSignal};
 
 use crate::core::profile::Subject;
 use crate::core::profile::counters::Count;
@@ -53,12 +53,12 @@ pub fn turn_over(
         Ok(epoch) => epoch,
         Err(status) => return Err(Box::new(Unturned { status, ended, begun })),
     };
-    while !queue.wait_for_epoch(epoch, HsaWaitState::BLOCKED, || false) {
-        if let Some(failure) = queue.failure() {
-            // The packets may still be in the queue.
-            std::mem::forget((ended, begun, signals));
-            return Err(Box::new(Unturned { status: failure.clone(), ended: None, begun: None }));
-        }
+    if !queue.wait_for_epoch(epoch)
+        && let Some(failure) = queue.failure()
+    {
+        // The packets may still be in the queue.
+        std::mem::forget((ended, begun, signals));
+        return Err(Box::new(Unturned { status: failure.clone(), ended: None, begun: None }));
     }
     let agent = queue.gpu().agent().handle();
     let ended = ended.map(|range| (range, time_of(&signals[0], agent)));

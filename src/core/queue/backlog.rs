@@ -21,10 +21,10 @@ pub(super) struct Backlog {
 }
 
 impl Queue {
-    /// Puts a submission on the ready list and wakes the completion thread, which goes on with it.
+    /// Puts a submission on the ready list and calls the submission thread, which goes on with it.
     pub fn add_ready(&self, ready: Ready) {
         self.backlog.ready.lock().push(ready);
-        self.wake();
+        self.wakeup.call();
     }
 
     /// Whether submissions wait for room in the rings, behind which others stay.

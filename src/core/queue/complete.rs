@@ -2,14 +2,14 @@
 //! The way back: epoch signal -> drain -> semaphores -> reclaim. The only room that signals semaphores after device
 //! work.
 //!
-//! Each hardware queue has one completion thread. It sleeps until the epoch signal falls or the wake signal is set,
-//! takes the records of complete epochs out of the notification ring, publishes their semaphores, releases what they
-//! kept alive, and then goes on with submissions that became ready. Host threads that wait for a semaphore may drain
-//! too ([`drain`]), one thread at a time: whoever sees the semaphore of an epoch sees those of all earlier ones. A host
+//! Each hardware queue has one completion thread. It sleeps until the epoch signal falls, takes the records of complete
+//! epochs out of the notification ring, publishes their semaphores, releases what they kept alive, and calls the
+//! submission thread ([`resume`]) where submissions wait for room. Host threads that wait for a semaphore may drain too
+//! ([`drain`]), one thread at a time: whoever sees the semaphore of an epoch sees those of all earlier ones. A host
 //! thread stops at the epoch that it waits for: callbacks of later ones may take locks that its caller holds. No
 //! callback runs under a lock of the driver's.
-
-use std::sync::Arc;
+//!
+//! [`resume`]: crate::core::queue::resume
 
 use smallvec::SmallVec;
 
@@ -17,7 +17,6 @@ use crate::core::memory::transient::Transient;
 use crate::core::queue::Queue;
 use crate::core::queue::drain::Draining;
 use crate::core::queue::resources::Resources;
-use crate::core::queue::submit;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::Trace;
 use crate::ffi::{Frontier, HalRef, Status};
@@ -103,11 +102,11 @@ impl Record {
 }
 
 /// Handles the epochs that are complete now, up to `last`.
-pub fn drain(mut draining: Draining<'_>, last: u64) {
+pub fn drain(draining: &mut Draining<'_>, last: u64) {
     let queue = draining.queue();
     draining.tell_new_groups();
     let completed = completed_epoch(queue.epoch_value()).min(last);
-    while let Some((epoch, batch)) = take_batch(&draining, completed) {
+    while let Some((epoch, batch)) = take_batch(draining, completed) {
         draining.tell_groups(epoch);
         for (epoch, record) in batch {
             record.complete(queue, epoch);
@@ -115,14 +114,17 @@ pub fn drain(mut draining: Draining<'_>, last: u64) {
     }
 }
 
-/// Fails everything that is in flight on a lost device, unless another thread is draining.
-fn fail_all(queue: &Queue, failure: &Status) {
+/// Handles what is complete on a lost device and fails everything else that is in flight. Where another thread is
+/// draining, the submission thread is called when that is done.
+pub fn fail_all(queue: &Queue, failure: &Status) {
+    if let Some(mut draining) = queue.try_drain_or_ask() {
+        drain(&mut draining, u64::MAX);
+    }
     // Nothing is pushed after this, and the hardware lets go of what the records keep before they go.
-    queue.close();
     queue.inactivate();
     queue.shared().groups.fail(queue.ordinal(), failure);
-    let Some(draining) = queue.begin_drain() else { return };
-    while let Some((_, batch)) = take_batch(&draining, u64::MAX) {
+    let Some(mut draining) = queue.try_drain_or_ask() else { return };
+    while let Some((_, batch)) = take_batch(&mut draining, u64::MAX) {
         for (_, record) in batch {
             record.fail(failure);
         }
@@ -132,7 +134,7 @@ fn fail_all(queue: &Queue, failure: &Status) {
 type Batch = SmallVec<[(u64, Record); 8]>;
 
 /// Takes out the next few records up to epoch `completed`, and the epoch of the last of them; none when there are none.
-fn take_batch(draining: &Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
+fn take_batch(draining: &mut Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
     let queue = draining.queue();
     let mut batch = Batch::new();
     while batch.len() < batch.inline_size() {
@@ -142,40 +144,20 @@ fn take_batch(draining: &Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
     }
     let (epoch, last) = batch.last()?;
     queue.reclaim(last.ends);
+    draining.note_progress();
     Some((*epoch, batch))
 }
 
 /// The completion thread's life.
-pub fn run(queue: &Arc<Queue>) {
+pub fn run(queue: &Queue) {
     loop {
         // Read before draining, and waited on after it: what completes in between, or before this thread first ran, is
         // not missed.
         let seen = queue.epoch_value();
-        // Another thread that is about it wakes this one when it is done.
-        if let Some(draining) = queue.begin_drain() {
-            drain(draining, u64::MAX);
-        }
-        if let Some(failure) = queue.failure() {
-            fail_all(queue, failure);
-        }
-        let mut parked = Vec::new();
-        for ready in queue.take_ready() {
-            if !parked.is_empty() && ready.wants_room() {
-                // Room that is there by now is for who waits longer.
-                parked.push(ready);
-            } else {
-                parked.extend(submit::resume(queue, ready));
-            }
-        }
-        let only_lacks_room = !parked.is_empty() && queue.is_drained();
-        queue.park(parked);
-        if queue.is_stopping() && queue.is_idle() && queue.close() {
+        drain(&mut queue.begin_drain(), u64::MAX);
+        if queue.has_ended() {
             return;
         }
-        if only_lacks_room {
-            queue.wait_for_room();
-        } else {
-            queue.wait_for_event(seen);
-        }
+        queue.wait_for_change(seen);
     }
 }

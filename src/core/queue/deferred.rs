@@ -2,7 +2,7 @@
 //! Submissions that wait for something only the host can see.
 //!
 //! A deferred submission owns its operation and semaphores and hangs on one timepoint for each wait that was not
-//! reached. Whoever resolves the last one puts it on its queue's ready list and wakes the queue's completion thread,
+//! reached. Whoever resolves the last one puts it on its queue's ready list and calls the queue's submission thread,
 //! which submits it; work of the host goes to the host worker. Timepoint callbacks run on whatever thread signals a
 //! semaphore, so they do no more than that.
 
@@ -190,7 +190,7 @@ impl Deferred {
             if let Some(ready) = ready {
                 self.go_on(ready);
             }
-            // Only now: a queue that stops, or its completion thread, finds the submission in one place or the other.
+            // Only now: a queue that stops, or its submission thread, finds the submission in one place or the other.
             self.queue.remove_deferred(self);
         }
     }
@@ -203,7 +203,7 @@ impl Deferred {
         true
     }
 
-    /// All waits are over. What is to fail does so on the completion thread: what waits for that may fail in turn, and
+    /// All waits are over. What is to fail does so on the submission thread: what waits for that may fail in turn, and
     /// so on.
     fn go_on(&self, ready: Ready) {
         match ready {
@@ -279,8 +279,8 @@ impl Queue {
         // It may hold the last reference to the queue: not under the lock.
         drop(removed);
         if self.is_stopping() {
-            // The completion thread may have gone on with it already, and wait for this.
-            self.wake();
+            // The submission thread may have gone on with it already, and wait for this.
+            self.wakeup.call();
         }
     }
 }

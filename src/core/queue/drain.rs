@@ -15,10 +15,11 @@ pub(super) struct Drain {
     drained: Condvar,
 }
 
-/// Whether a thread takes records out, and whether another one has asked to meanwhile.
+/// The thread that takes records out.
 #[derive(Debug, Default)]
 struct State {
     by: Option<ThreadId>,
+    /// The submission thread is to be called when the thread is done.
     asked: bool,
     /// The device groups that the last drain knew of; the thread has it that takes records out.
     groups: Seen,
@@ -29,18 +30,26 @@ struct State {
 pub struct Draining<'a> {
     queue: &'a Queue,
     groups: Seen,
+    /// Records were taken out.
+    has_progress: bool,
 }
 
 impl<'a> Draining<'a> {
     fn new(queue: &'a Queue, state: &mut State) -> Self {
         state.by = Some(std::thread::current().id());
-        Self { queue, groups: std::mem::take(&mut state.groups) }
+        Self { queue, groups: std::mem::take(&mut state.groups), has_progress: false }
     }
 
     /// The queue whose records they are.
     #[inline]
     pub fn queue(&self) -> &'a Queue {
         self.queue
+    }
+
+    /// Records were taken out, whose room submissions may wait for.
+    #[inline]
+    pub fn note_progress(&mut self) {
+        self.has_progress = true;
     }
 
     /// Tells the device's groups that `epoch` is complete. Calls back those who wait for it.
@@ -60,33 +69,40 @@ impl<'a> Draining<'a> {
 
 impl Drop for Draining<'_> {
     fn drop(&mut self) {
-        let mut drain = self.queue.drain.state.lock();
+        let queue = self.queue;
+        let mut drain = queue.drain.state.lock();
         drain.by = None;
         drain.groups = std::mem::take(&mut self.groups);
         let asked = std::mem::take(&mut drain.asked);
         drop(drain);
-        self.queue.drain.drained.notify_all();
-        if asked {
-            self.queue.wake();
+        queue.drain.drained.notify_all();
+        // Behind the lock, under which the submission thread looked whether anything was in flight.
+        if asked || self.has_progress && (queue.has_line() || queue.is_stopping()) {
+            queue.wakeup.call();
         }
     }
 }
 
 impl Queue {
-    /// The right to take records out; none while another thread has it, which then wakes the completion thread when it
-    /// is done.
-    pub fn begin_drain(&self) -> Option<Draining<'_>> {
+    /// The right to take records out, once no other thread has it.
+    pub fn begin_drain(&self) -> Draining<'_> {
         let mut drain = self.drain.state.lock();
-        if drain.by.is_some() {
-            drain.asked = true;
-            return None;
+        while drain.by.is_some() {
+            self.drain.drained.wait(&mut drain);
         }
-        Some(Draining::new(self, &mut drain))
+        Draining::new(self, &mut drain)
     }
 
-    /// As [`Self::begin_drain`], for who only lends a hand: nobody is woken when it is none.
+    /// The right to take records out; none while another thread has it.
     pub fn try_drain(&self) -> Option<Draining<'_>> {
         let mut drain = self.drain.state.lock();
+        drain.by.is_none().then(|| Draining::new(self, &mut drain))
+    }
+
+    /// As [`Self::try_drain`]; when it is none, the submission thread is called once the other thread is done.
+    pub fn try_drain_or_ask(&self) -> Option<Draining<'_>> {
+        let mut drain = self.drain.state.lock();
+        drain.asked |= drain.by.is_some();
         drain.by.is_none().then(|| Draining::new(self, &mut drain))
     }
 
@@ -106,21 +122,21 @@ impl Queue {
     }
 
     /// True when every record was taken out.
-    pub fn is_drained(&self) -> bool {
+    fn is_drained(&self) -> bool {
         self.rings.records.drained_epoch() == self.rings.records.last_epoch()
     }
 
-    /// True when nothing is in flight, being completed, ready or deferred. When a thread is completing something, it
-    /// wakes the completion thread afterwards.
+    /// True when nothing is in flight or being completed. If not, the submission thread is called when a thread is done
+    /// with completing something, where submissions wait for room or the queue is stopping.
+    pub fn is_quiet(&self) -> bool {
+        let mut drain = self.drain.state.lock();
+        drain.asked |= drain.by.is_some();
+        drain.by.is_none() && self.is_drained()
+    }
+
+    /// True when nothing is in flight, being completed, ready or deferred.
     pub fn is_idle(&self) -> bool {
-        {
-            let mut drain = self.drain.state.lock();
-            if drain.by.is_some() {
-                drain.asked = true;
-                return false;
-            }
-        }
         // A deferred submission is ready before it is not deferred any more.
-        self.is_drained() && self.backlog.deferred.lock().is_empty() && self.backlog.ready.lock().is_empty()
+        self.is_quiet() && self.backlog.deferred.lock().is_empty() && self.backlog.ready.lock().is_empty()
     }
 }

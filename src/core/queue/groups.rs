@@ -14,7 +14,7 @@
 //!
 //! Progress is told by whoever drains a queue, from the list of members that the drain has ([`Seen`]), under no lock:
 //! trackers call back those who wait. A list that has changed since is found out by its address, before the next record
-//! is taken out; who joins a group wakes the completion threads for that.
+//! is taken out; who joins a group calls the submission threads for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -18,6 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::core::queue::timeline::SignalList;
+use crate::ffi::thread;
 
 /// How many tasks run at a time, unless they do not end.
 const WIDTH: usize = 16;
@@ -154,7 +155,7 @@ impl Pool {
         let is_idle = state.threads > state.running;
         if !is_idle {
             let pool = self.clone();
-            std::thread::Builder::new().name("amdgpu_rs-host".into()).spawn(move || pool.serve())?;
+            thread::spawn("amdgpu_rs-host".into(), move || pool.serve())?;
             state.threads += 1;
         }
         state.attending = true;

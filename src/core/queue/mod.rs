@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! One hardware queue: its rings, its epoch signal and its completion thread.
+//! One hardware queue: its rings, its epoch signal and its two threads.
 //!
 //! Locks, in the order in which they may be taken: submission, then a semaphore's own; the state of the drain alone;
 //! the lists of ready and deferred submissions alone. No HAL object is released and no callback runs under any of them.
@@ -18,6 +18,7 @@ pub mod operation;
 pub mod pm4;
 pub mod probe;
 pub mod resources;
+pub mod resume;
 mod rings;
 pub mod semaphore;
 pub mod shared;
@@ -27,6 +28,7 @@ pub mod submit;
 pub mod timeline;
 pub mod trace;
 pub mod waits;
+pub mod wakeup;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
@@ -39,11 +41,12 @@ use crate::core::queue::history::History;
 use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::rings::Rings;
 use crate::core::queue::shared::DeviceShared;
-use crate::core::queue::signals::QueueSignals;
 use crate::core::queue::spare::Spares;
 use crate::core::queue::timeline::{SignalList, Timeline};
-use crate::ffi::{Result, Semaphore, Status, thunk};
+use crate::core::queue::wakeup::Wakeup;
+use crate::ffi::{Result, Semaphore, Status, thread, thunk};
 use crate::hsa;
+use crate::ring::EPOCH_INITIAL_VALUE;
 
 pub use rings::Submission;
 
@@ -63,7 +66,12 @@ pub struct Queue {
     spares: Spares,
     stopping: AtomicBool,
     inactivated: Once,
-    signals: QueueSignals,
+    /// Each submission decrements it.
+    epoch: Arc<hsa::Signal>,
+    /// The completion thread is to end.
+    has_ended: AtomicBool,
+    /// The submission thread's.
+    wakeup: Arc<Wakeup>,
 }
 
 /// What a queue is made with.
@@ -82,7 +90,8 @@ pub struct QueueParams {
 }
 
 impl Queue {
-    /// Creates the hardware queue and starts its completion thread, which has its part of `listener` until it ends.
+    /// Creates the hardware queue and starts its threads, which have their part of `listener` until they end. The handle
+    /// is of the last one to end.
     ///
     /// # Errors
     /// What HSA said; nothing is left behind.
@@ -93,7 +102,7 @@ impl Queue {
         listener: Arc<hsa::FaultListener>,
     ) -> Result<(Arc<Self>, JoinHandle<()>)> {
         let library = gpu.agent().library();
-        let signals = QueueSignals::new(library)?;
+        let epoch = Arc::new(hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?);
         let on_error = {
             let (shared, gpu, ordinal) = (shared.clone(), gpu.clone(), params.ordinal);
             move |error: hsa::Error| shared.lose(gpu.describe_queue_error(ordinal, error))
@@ -113,26 +122,14 @@ impl Queue {
             stopping: AtomicBool::new(false),
             inactivated: Once::new(),
             hardware,
-            signals,
+            epoch,
+            has_ended: AtomicBool::new(false),
+            wakeup: Arc::default(),
         });
-        queue.shared.wake_signals.lock().extend([queue.signals.wake.clone(), queue.signals.interrupt.clone()]);
-        let thread = {
-            let queue = queue.clone();
-            std::thread::Builder::new()
-                .name(format!("amdgpu_rs-q{}", params.ordinal))
-                .spawn(move || {
-                    // What a panic was about to do has failed by its drop; the rest fails with the device.
-                    while let Err(panic) = thunk::catch(|| complete::run(&queue)) {
-                        queue.shared.lose(panic);
-                    }
-                    // The last one waits for calls under way, so that no thread of the runtime's has the last part of
-                    // the GPU behind this.
-                    drop(listener);
-                })
-                .map_err(|error| {
-                    crate::status!(RESOURCE_EXHAUSTED, "starting the completion thread of a queue: {error}")
-                })?
-        };
+        queue.shared.wakeups.lock().push(queue.wakeup.clone());
+        let thread = start_threads(&queue, listener).map_err(|error| {
+            crate::status!(RESOURCE_EXHAUSTED, "starting the threads of queue {}: {error}", params.ordinal)
+        })?;
         Ok((queue, thread))
     }
 
@@ -174,8 +171,10 @@ impl Queue {
         Ok(self.hardware.set_profiling(enabled)?)
     }
 
-    /// Stops the hardware for good, whatever it is at.
+    /// Stops the hardware for good, whatever it is at, and takes no more submissions before: packets of a queue that is
+    /// inactive are undefined (HSA Runtime 1.2, `hsa_queue_inactivate`). Takes the submission lock.
     pub fn inactivate(&self) {
+        self.close();
         self.inactivated.call_once(|| self.hardware.inactivate());
     }
 
@@ -219,19 +218,19 @@ impl Queue {
         let _ = self.shared.worker.run(task, signals);
     }
 
-    /// Has the completion thread tell groups that the device has joined how far the queue is.
+    /// Has the submission thread tell groups that the device has joined how far the queue is.
     pub fn tell_new_groups(&self) {
-        self.wake();
+        self.wakeup.call();
     }
 
-    /// Cancels what waits for semaphores and lets the completion thread end once what is in flight is complete.
+    /// Cancels what waits for semaphores and lets the queue's threads end once what is in flight is complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         let deferred = self.backlog.deferred.lock().all();
         for submission in deferred {
             submission.cancel();
         }
-        self.wake();
+        self.wakeup.call();
     }
 }
 
@@ -239,4 +238,37 @@ impl Drop for Queue {
     fn drop(&mut self) {
         self.shared.groups.retire(self.ordinal);
     }
+}
+
+/// Starts the completion thread and the submission thread, which outlives it.
+fn start_threads(queue: &Arc<Queue>, listener: Arc<hsa::FaultListener>) -> std::io::Result<JoinHandle<()>> {
+    let completion = start(queue, "q", |queue| complete::run(queue), || ())?;
+    let (joined, ended) = (queue.clone(), queue.clone());
+    let end = move || {
+        joined.end_completion();
+        // One that panicked has nothing more to tell.
+        let _ = completion.join();
+        // The last one waits for calls under way, so that no thread of the runtime's has the last part of the GPU behind
+        // this.
+        drop(listener);
+    };
+    start(queue, "s", resume::run, end).inspect_err(|_| ended.end_completion())
+}
+
+/// Starts a thread of `queue`, with `prefix` in its name, that runs `body` and then `end`.
+fn start(
+    queue: &Arc<Queue>,
+    prefix: &str,
+    body: fn(&Arc<Queue>),
+    end: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    let name = format!("amdgpu_rs-{prefix}{}", queue.ordinal);
+    let queue = queue.clone();
+    thread::spawn(name, move || {
+        // What a panic was about to do has failed by its drop; the rest fails with the device.
+        while let Err(panic) = thunk::catch(|| body(&queue)) {
+            queue.shared.lose(panic);
+        }
+        end();
+    })
 }

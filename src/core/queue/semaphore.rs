@@ -6,6 +6,7 @@ use std::hint::spin_loop;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use crate::core::queue::Queue;
@@ -16,6 +17,10 @@ use crate::ffi::{
     Allocator, Blocks, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Home, Result, Semaphore, TIME_INFINITE_FUTURE,
     Timepoint, WaitFlags, iree, raw, status, thunk, vtable,
 };
+
+/// How long a thread that waits for submitted work looks whether that is complete, which it handles itself then, before
+/// it sleeps and leaves that to the completion thread: as long as ROCR's own waits spin before they sleep.
+const SPIN: Duration = Duration::from_micros(200);
 
 /// A semaphore of a logical device.
 #[repr(C)]
@@ -168,6 +173,11 @@ impl DeviceSemaphore {
         timeline.load(Ordering::Acquire)
     }
 
+    /// Whether it has neither failed nor reached `value`.
+    fn is_pending(&self, value: u64) -> bool {
+        !self.has_failed() && self.value() < value
+    }
+
     fn query(&self) -> u64 {
         match self.failure() {
             0 => self.value(),
@@ -202,10 +212,15 @@ impl DeviceSemaphore {
         if deadline.is_none_or(|deadline| deadline > Instant::now()) {
             let submission = self.timeline.submission_of(value);
             if flags.contains(WaitFlags::ACTIVE) {
-                self.spin(value, submission, deadline);
+                self.spin(value, submission, deadline, spin_loop);
             } else {
-                // HSA's wait for any of several signals takes no timeout.
-                block(this, value, submission.filter(|_| deadline.is_none()), deadline)?;
+                if submission.is_some() {
+                    let soon = Instant::now() + SPIN;
+                    self.spin(value, submission, Some(deadline.map_or(soon, |it| it.min(soon))), yield_now);
+                }
+                if self.is_pending(value) {
+                    block(this, value, deadline)?;
+                }
             }
             if this.query()? >= value {
                 return Ok(());
@@ -214,19 +229,20 @@ impl DeviceSemaphore {
         Err(status!(DEADLINE_EXCEEDED, "the semaphore did not reach {value} in time"))
     }
 
-    /// Looks at the semaphore until it has reached `value` or failed, or `deadline` has passed. If `submission` (a queue
-    /// and an epoch) is to bring it there, this thread handles the end of that, unless another one does.
+    /// Looks at the semaphore until it has reached `value` or failed, or `deadline` has passed, with a `pause` in between.
+    /// If `submission` (a queue and an epoch) is to bring it there, this thread handles the end of that, unless another
+    /// one does.
     ///
     /// IREE's own active wait ends at once for a deadline (`iree_notification_commit_wait`), and it does not drain.
-    fn spin(&self, value: u64, submission: Option<(Arc<Queue>, u64)>, deadline: Option<Instant>) {
-        while !self.has_failed() && self.value() < value && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+    fn spin(&self, value: u64, submission: Option<(Arc<Queue>, u64)>, deadline: Option<Instant>, pause: impl Fn()) {
+        while self.is_pending(value) && deadline.is_none_or(|deadline| Instant::now() < deadline) {
             if let Some((queue, epoch)) = &submission
                 && queue.is_complete(*epoch)
-                && let Some(draining) = queue.try_drain()
+                && let Some(mut draining) = queue.try_drain()
             {
-                complete::drain(draining, *epoch);
+                complete::drain(&mut draining, *epoch);
             }
-            spin_loop();
+            pause();
         }
     }
 
@@ -251,8 +267,7 @@ impl DeviceSemaphore {
     }
 }
 
-/// Sleeps until `semaphore` reaches `value` or fails, or `deadline` has passed; on the device, if `submission` (a queue
-/// and an epoch) is to bring it there.
+/// Sleeps until `semaphore` reaches `value` or fails, or `deadline` has passed.
 ///
 /// IREE's own wait ends by spinning until the callback that woke it has returned, which on a busy machine is when the
 /// thread that runs the callback gets a processor again; here the callback owns what it touches, so that nobody waits
@@ -260,18 +275,10 @@ impl DeviceSemaphore {
 ///
 /// # Errors
 /// IREE refused the timepoint.
-fn block(
-    semaphore: Semaphore<'_>,
-    value: u64,
-    submission: Option<(Arc<Queue>, u64)>,
-    deadline: Option<Instant>,
-) -> Result<()> {
+fn block(semaphore: Semaphore<'_>, value: u64, deadline: Option<Instant>) -> Result<()> {
     let waiter = Arc::new(Waiter::default());
     Timepoint::acquire(&waiter, Waiter::timepoint, semaphore, value)?;
-    if let Some((queue, epoch)) = submission {
-        waiter.wait_on_device(&queue, epoch);
-    }
-    waiter.wait_on_host(deadline);
+    waiter.wait(deadline);
     Timepoint::cancel(&waiter, Waiter::timepoint, semaphore);
     Ok(())
 }

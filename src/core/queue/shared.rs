@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What the queues of a logical device share, and how they are found.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -12,6 +11,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::complete::Record;
 use crate::core::queue::groups::Groups;
 use crate::core::queue::host_worker::HostWorker;
+use crate::core::queue::wakeup::Wakeup;
 use crate::ffi::{Status, pool};
 use crate::hsa;
 use crate::ring::{EpochRing, completed_epoch};
@@ -44,8 +44,8 @@ pub struct DeviceShared {
     pub epochs: OnceLock<Box<[Epochs]>>,
     /// Why the device is lost.
     pub loss: OnceLock<Status>,
-    /// Wake and interrupt signals of the queues: a loss is the end of all of them.
-    pub wake_signals: Mutex<Vec<Arc<hsa::Signal>>>,
+    /// Of the queues' submission threads: a loss is the end of all of them.
+    pub wakeups: Mutex<Vec<Arc<Wakeup>>>,
     /// Runs host calls and file transfers.
     pub worker: HostWorker,
     /// Knows whether operations are profiled.
@@ -64,12 +64,6 @@ impl pool::Epochs for DeviceShared {
             }
         }
     }
-}
-
-/// A value other than 0 that no signal was given before.
-pub(super) fn new_value() -> i64 {
-    static NEXT: AtomicI64 = AtomicI64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// What a queue has submitted and completed.
@@ -105,12 +99,12 @@ impl DeviceShared {
         epochs.iter().map(Epochs::unfinished).collect()
     }
 
-    /// Marks the device lost and has the completion thread of each queue fail what it has.
+    /// Marks the device lost and has the submission thread of each queue fail what it has.
     pub fn lose(&self, status: Status) {
         // The first loss stays.
         let _ = self.loss.set(status);
-        for wake in self.wake_signals.lock().iter() {
-            wake.store(new_value());
+        for wakeup in self.wakeups.lock().iter() {
+            wakeup.call();
         }
     }
 

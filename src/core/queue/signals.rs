@@ -1,62 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The signals of a queue: how far the GPU is, and what its threads sleep on.
+//! The epoch signal of a queue: how far the GPU is, and what the completion thread sleeps on.
+//!
+//! Nothing waits for two signals at once: from 2025-03 to 2026-07 ROCR wrote behind a list of its own in
+//! `hsa_amd_signal_wait_any` when such a wait ended by another signal than the first (`docs/rocr.md`). So the completion
+//! thread has one reason to wake, and what host threads have to tell goes to the submission thread.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
 
 use crate::core::queue::Queue;
-use crate::core::queue::shared::{Epochs, new_value};
-use crate::ffi::Result;
+use crate::core::queue::shared::Epochs;
 use crate::hsa;
-use crate::ring::{EPOCH_INITIAL_VALUE, epoch_threshold};
+use crate::ring::epoch_threshold;
 
-/// How soon a full ring is looked at again when nothing is in flight.
-const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
+/// How soon a thread that waits for one epoch sees that the device is lost.
+const LOSS_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A queue's signals.
-#[derive(Debug)]
-pub(super) struct QueueSignals {
-    /// Each submission decrements it.
-    pub(super) epoch: Arc<hsa::Signal>,
-    /// The completion thread is to look at its queue.
-    pub(super) wake: Arc<hsa::Signal>,
-    /// Waits for epochs are to end.
-    pub(super) interrupt: Arc<hsa::Signal>,
-}
-
-impl QueueSignals {
-    /// New ones.
-    ///
-    /// # Errors
-    /// What HSA said.
-    pub(super) fn new(library: &Arc<hsa::Library>) -> Result<Self> {
-        let signal = |value| Ok::<_, hsa::Error>(Arc::new(hsa::Signal::new(library, value, &[], 0)?));
-        Ok(Self { epoch: signal(EPOCH_INITIAL_VALUE)?, wake: signal(0)?, interrupt: signal(0)? })
-    }
-}
+/// Value of the epoch signal of a lost queue that has ended: no packet that waits for one of its epochs goes on.
+const NEVER: i64 = i64::MAX;
 
 impl Queue {
-    /// Has the completion thread look at the queue.
-    pub(super) fn wake(&self) {
-        self.signals.wake.store(1);
-    }
-
     /// What it has submitted and completed.
     pub fn epochs(&self) -> Epochs {
-        Epochs { signal: self.signals.epoch.clone(), records: self.rings.records.clone() }
+        Epochs { signal: self.epoch.clone(), records: self.rings.records.clone() }
     }
 
     /// The signal that each submission decrements.
     #[inline]
     pub fn epoch_signal(&self) -> &Arc<hsa::Signal> {
-        &self.signals.epoch
+        &self.epoch
     }
 
     /// The epoch signal's value now.
     pub fn epoch_value(&self) -> i64 {
-        self.signals.epoch.load()
+        self.epoch.load()
     }
 
     /// The epoch signal of the queue `ordinal` of the same logical device.
@@ -69,45 +49,31 @@ impl Queue {
         self.epoch_value() < epoch_threshold(epoch)
     }
 
-    /// Sleeps until `epoch` is complete, the device is lost or waits are interrupted, which may also be for somebody
-    /// else; not at all when `is_over`, and an interrupt after that was asked is not missed. Returns whether the epoch
-    /// is complete.
-    pub fn wait_for_epoch(&self, epoch: u64, state: HsaWaitState, is_over: impl FnOnce() -> bool) -> bool {
-        let seen = self.signals.interrupt.load();
-        if !self.is_complete(epoch) && self.failure().is_none() && !is_over() {
-            let operand = epoch_threshold(epoch);
-            hsa::wait_any(
-                [
-                    hsa::Wait { signal: &self.signals.epoch, condition: HsaSignalCondition::LT, operand },
-                    hsa::Wait { signal: &self.signals.interrupt, condition: HsaSignalCondition::NE, operand: seen },
-                ],
-                state,
-            );
+    /// Sleeps until `epoch` is complete or the device is lost, which is seen within [`LOSS_CHECK_INTERVAL`]. Returns
+    /// whether the epoch is complete. For threads that need nothing of its completion but that it is over.
+    pub fn wait_for_epoch(&self, epoch: u64) -> bool {
+        let threshold = epoch_threshold(epoch);
+        while !self.is_complete(epoch) && self.failure().is_none() {
+            self.epoch.wait(HsaSignalCondition::LT, threshold, Some(LOSS_CHECK_INTERVAL), HsaWaitState::BLOCKED);
         }
         self.is_complete(epoch)
     }
 
-    /// Has all threads in [`Self::wait_for_epoch`] return.
-    pub fn interrupt_waits(&self) {
-        self.signals.interrupt.store(new_value());
+    /// Sleeps until the epoch signal is not `seen`. For the completion thread.
+    pub fn wait_for_change(&self, seen: i64) {
+        self.epoch.wait(HsaSignalCondition::NE, seen, None, HsaWaitState::BLOCKED);
     }
 
-    /// Sleeps until the epoch signal falls below `seen` or the queue is woken.
-    pub fn wait_for_event(&self, seen: i64) {
-        hsa::wait_any(
-            [
-                hsa::Wait { signal: &self.signals.epoch, condition: HsaSignalCondition::LT, operand: seen },
-                hsa::Wait { signal: &self.signals.wake, condition: HsaSignalCondition::NE, operand: 0 },
-            ],
-            HsaWaitState::BLOCKED,
-        );
-        self.signals.wake.store(0);
+    /// Has the completion thread end after one more look. Nothing is in flight and nothing is submitted any more, so
+    /// that nobody else writes to the epoch signal; or the device is lost and the queue's hardware has stopped.
+    pub(super) fn end_completion(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        // Packets of other queues may still be about to look whether an epoch is complete, all of which are.
+        self.epoch.store(if self.failure().is_some() { NEVER } else { self.epoch_value() - 1 });
     }
 
-    /// Sleeps until the queue is woken or a full ring is worth another look, for when no epoch is left whose end would
-    /// say so: the packet processor may free the slots of the last packets after it has signaled them.
-    pub fn wait_for_room(&self) {
-        self.signals.wake.wait(HsaSignalCondition::NE, 0, Some(ROOM_CHECK_INTERVAL), HsaWaitState::BLOCKED);
-        self.signals.wake.store(0);
+    /// Whether the completion thread is to end; true once the epoch signal has changed for the last time.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! [`submit`] takes an operation. When its waits are satisfied or expressible as packets, and the rings have room for
 //! which no other one waits, it is in the ring when the call returns and, unless it is a large one, nothing was
-//! allocated. Otherwise it is boxed and goes on later from the queue's completion thread. An error returned here has
+//! allocated. Otherwise it is boxed and goes on later from the queue's submission thread. An error returned here has
 //! not touched the signal semaphores.
 
 use std::sync::Arc;
@@ -245,7 +245,7 @@ pub fn submit_host(
     Ok(())
 }
 
-/// Goes on with submissions whose waits are over, from the completion thread; returns the ones that found a ring full.
+/// Goes on with submissions whose waits are over, from the submission thread; returns the ones that found a ring full.
 pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
     let Ready { work, mut waits, signals, keep, failure, place } = ready;
     // A queue that is stopping goes on with what was accepted: the ring may hold some of its parts already.
@@ -518,7 +518,7 @@ mod tests {
         }
 
         fn keep(&self, queue: &Queue) -> Resources {
-            // Nobody is woken: the completion thread would stop the hardware, too.
+            // Nobody is woken: the submission thread would stop the hardware, too.
             let _ = queue.shared().loss.set(status!(DATA_LOSS, "on purpose"));
             queue.lock_submission().closed = true;
             Resources::new(queue, self.0.lock().unwrap().take(), 0, std::iter::empty())

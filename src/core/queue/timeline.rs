@@ -4,12 +4,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use hsa_abi::HsaWaitState;
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
-use crate::core::queue::complete;
 use crate::core::queue::last_signal::{LastSignal, Pending};
 use crate::core::queue::shared::DeviceQueues;
 use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint};
@@ -58,26 +56,18 @@ impl Timeline {
     }
 }
 
-/// A host thread that waits for a semaphore. Nothing is looked at by the clock: the thread sleeps until its submission
-/// is complete, in which case it may be the one that handles that, or [`Self::finish`] is called, from a timepoint of
-/// the semaphore.
+/// A host thread that sleeps until a semaphore comes to a payload or fails, of which a timepoint tells.
 #[derive(Debug, Default)]
 pub struct Waiter {
-    state: Mutex<WaiterState>,
-    finished: Condvar,
+    is_over: Mutex<bool>,
+    over: Condvar,
     timepoint: Timepoint,
-}
-
-#[derive(Debug, Default)]
-struct WaiterState {
-    is_over: bool,
-    /// The epoch that the thread waits for on its queue's signal.
-    on_device: Option<(Arc<Queue>, u64)>,
 }
 
 impl Listener for Waiter {
     fn reached(self: Arc<Self>, _result: Result<()>) {
-        self.finish();
+        *self.is_over.lock() = true;
+        self.over.notify_one();
     }
 }
 
@@ -87,40 +77,13 @@ impl Waiter {
         &self.timepoint
     }
 
-    /// The semaphore has come to where it is waited for, or failed.
-    pub fn finish(&self) {
-        let on_device = {
-            let mut state = self.state.lock();
-            state.is_over = true;
-            state.on_device.take()
-        };
-        self.finished.notify_one();
-        // The end of the epoch wakes the thread as well.
-        if let Some((queue, epoch)) = on_device
-            && !queue.is_complete(epoch)
-        {
-            queue.interrupt_waits();
-        }
-    }
-
-    /// Waits until `epoch` of `queue` is complete and handles it, unless another thread does; or until something else
-    /// has happened, to this semaphore or to the queue.
-    pub fn wait_on_device(&self, queue: &Arc<Queue>, epoch: u64) {
-        self.state.lock().on_device = Some((queue.clone(), epoch));
-        let is_complete = queue.wait_for_epoch(epoch, HsaWaitState::BLOCKED, || self.state.lock().is_over);
-        self.state.lock().on_device = None;
-        if is_complete && let Some(draining) = queue.try_drain() {
-            complete::drain(draining, epoch);
-        }
-    }
-
-    /// Waits until [`Self::finish`] was called or `deadline` has passed.
-    pub fn wait_on_host(&self, deadline: Option<Instant>) {
-        let mut state = self.state.lock();
-        while !state.is_over {
+    /// Waits until the timepoint was reached or `deadline` has passed.
+    pub fn wait(&self, deadline: Option<Instant>) {
+        let mut is_over = self.is_over.lock();
+        while !*is_over {
             match deadline {
-                None => self.finished.wait(&mut state),
-                Some(deadline) if self.finished.wait_until(&mut state, deadline).timed_out() => return,
+                None => self.over.wait(&mut is_over),
+                Some(deadline) if self.over.wait_until(&mut is_over, deadline).timed_out() => return,
                 Some(_) => {}
             }
         }
@@ -213,21 +176,7 @@ mod tests {
     use super::*;
     use crate::core::queue::semaphore::timeline;
     use crate::ffi::Code;
-    use crate::testing::{List, Rig, wait};
-
-    #[test]
-    fn a_waiter_that_is_finished_does_not_sleep_until_its_epoch() {
-        let rig = Rig::new();
-        let semaphore = rig.semaphore();
-        rig.barrier(1, &[], &[(&semaphore, 1)]).unwrap();
-        let (queue, epoch) = timeline(semaphore.borrow()).and_then(|timeline| timeline.submission_of(1)).unwrap();
-        wait(&semaphore, 1).unwrap();
-        let waiter = Waiter::default();
-        waiter.finish();
-        // Nothing is submitted that would complete it.
-        waiter.wait_on_device(&queue, epoch + 1);
-        waiter.wait_on_host(None);
-    }
+    use crate::testing::{List, Rig};
 
     #[test]
     fn work_that_is_dropped_fails_its_semaphores() {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! The submission thread: what could not go to the rings when it was submitted.
+//!
+//! Each hardware queue has one. It sleeps until it is called ([`Wakeup`]): a submission has become ready, there may be
+//! room for parked ones, the device is lost or has joined a group, or the queue is to stop. It resumes submissions, fails what is in flight on
+//! a lost device, and ends the queue's threads when it has stopped. Semaphores that it fails may call back into the
+//! application; no callback runs under a lock of the driver's.
+//!
+//! [`Wakeup`]: crate::core::queue::wakeup::Wakeup
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::core::queue::{Queue, complete, submit};
+
+/// How soon a full ring is looked at again when nothing is in flight, whose completion would call the thread: the packet
+/// processor may free the slots of the last packets after it has signaled them.
+const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The thread's life, until its queue has stopped and takes no more submissions.
+pub fn run(queue: &Arc<Queue>) {
+    loop {
+        if let Some(mut draining) = queue.try_drain_or_ask() {
+            draining.tell_new_groups();
+        }
+        if let Some(failure) = queue.failure() {
+            complete::fail_all(queue, failure);
+        }
+        let mut parked = Vec::new();
+        for ready in queue.take_ready() {
+            if !parked.is_empty() && ready.wants_room() {
+                // Room that is there by now is for who waits longer.
+                parked.push(ready);
+            } else {
+                parked.extend(submit::resume(queue, ready));
+            }
+        }
+        let lacks_room = !parked.is_empty();
+        queue.park(parked);
+        if queue.is_stopping() && queue.is_idle() && queue.close() {
+            return;
+        }
+        let only_lacks_room = lacks_room && queue.is_quiet();
+        queue.wakeup.wait(only_lacks_room.then_some(ROOM_CHECK_INTERVAL));
+    }
+}
