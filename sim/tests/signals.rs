@@ -85,6 +85,25 @@ fn wait_any_tells_which_signal_it_was() {
 }
 
 #[test]
+fn a_wait_for_any_that_ends_by_the_second_signal_is_reported() {
+    let ended = alone("a_wait_for_any_that_ends_by_the_second_signal_is_reported", "gfx1100", || {
+        let _hsa = Hsa::new();
+        let (first, second) = (signal(0), signal(7));
+        let (mut conditions, mut values) = ([HsaSignalCondition::EQ; 2], [7; 2]);
+        for mut signals in [[second, first], [first, second], [first, second]] {
+            let (signals, conditions, values) = (signals.as_mut_ptr(), conditions.as_mut_ptr(), values.as_mut_ptr());
+            let state = HsaWaitState::BLOCKED;
+            // SAFETY: the arrays have two elements.
+            unsafe { hsa_amd_signal_wait_any(2, signals, conditions, values, u64::MAX, state, ptr::null_mut()) };
+        }
+        destroy(&[first, second]);
+    });
+    if let Some((status, text)) = ended {
+        assert!(status.success() && text.matches("ended by signal 1 of 2").count() == 1, "{text}");
+    }
+}
+
+#[test]
 fn null_signals_do_not_hold_up_waits() {
     let _hsa = Hsa::new();
     let state = HsaWaitState::BLOCKED;

@@ -2,6 +2,7 @@
 
 //! Signals.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -296,7 +297,8 @@ unsafe fn conditions(
 ///
 /// As ROCR's since 2025-03 (`hsa_ext_amd.cpp`, `signal.cpp`) it must not time out: ROCR takes -1 for an index
 /// then, of which the least that comes is a wrong answer and the likely end a segmentation fault. The value
-/// that it tells is right for the first signal only.
+/// that it tells is right for the first signal only; that of another one ROCR stores behind its list until 2026-07,
+/// which is reported here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_wait_any(
     signal_count: u32,
@@ -327,6 +329,9 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_any(
             std::process::abort();
         };
         result = positions[index] as u32;
+        if index > 0 && !old {
+            report_overrun(index, conditions.len());
+        }
         if !satisfying_value.is_null() {
             let value = if index == 0 || old { value } else { 0 };
             // SAFETY: not null; the rest is the caller's contract.
@@ -335,6 +340,18 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_any(
         Ok(())
     });
     result
+}
+
+/// Says, once in a process, what a wait that has ended by the signal `index` of `count` costs on hardware.
+#[cold]
+fn report_overrun(index: usize, count: usize) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        eprintln!(
+            "hsa-sim: hsa_amd_signal_wait_any ended by signal {index} of {count}: ROCR from 2025-03 to 2026-07 stores its value \
+             at index {index} of a list of one, in memory that is another's unless malloc gives more than was asked for"
+        );
+    });
 }
 
 /// Blocks without spinning, whatever the hint says, until every condition has held, not necessarily at
