@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use hsa_abi::{AmdQueue, AmdSignal, AmdSignalKind, HsaQueue, HsaQueueType, HsaStatus};
+use hsa_abi::{AmdQueue, AmdSignal, AmdSignalKind, HsaPointerType, HsaQueue, HsaQueueType, HsaStatus};
 
 use super::error::{Error, Result, check, check_with, report};
-use super::{Agent, Library};
+use super::{Agent, Library, pointer_info};
 
 /// Called when a queue stops with an error, on a thread of the runtime, with what is known of it. It must not destroy
 /// the queue, nor wait for something that only the runtime's threads bring about.
@@ -21,6 +21,7 @@ pub struct HardwareQueue {
     agent: Agent,
     queue: NonNull<AmdQueue>,
     doorbell: NonNull<u64>,
+    is_on_agent: bool,
     // What the error callback points to.
     _errors: Arc<Errors>,
 }
@@ -80,7 +81,10 @@ impl HardwareQueue {
             return Err(Error::Call { call: "hsa_queue_create", status, details: details() });
         };
         match doorbell_of(queue) {
-            Some(doorbell) => Ok(Self { agent: agent.clone(), queue, doorbell, _errors: errors }),
+            Some(doorbell) => {
+                let is_on_agent = is_memory_of(agent, base_address(queue));
+                Ok(Self { agent: agent.clone(), queue, doorbell, is_on_agent, _errors: errors })
+            }
             None => {
                 // SAFETY: made above and used by no one.
                 let status = unsafe { (library.symbols.hsa_queue_destroy)(queue.as_ptr().cast()) };
@@ -99,8 +103,12 @@ impl HardwareQueue {
     /// The ring of packets: [`capacity`](Self::capacity) slots of 64 bytes. Valid for as long as `self`.
     #[cfg(test)]
     pub fn ring(&self) -> *mut u8 {
-        // SAFETY: the runtime made the queue; the field never changes.
-        unsafe { (&raw const (*self.queue.as_ptr()).hsa_queue.base_address).read() }.cast()
+        base_address(self.queue)
+    }
+
+    /// Whether the ring of packets is in the agent's own memory, as ROCR puts it for HSA_ALLOCATE_QUEUE_DEV_MEM=1.
+    pub fn is_on_agent(&self) -> bool {
+        self.is_on_agent
     }
 
     /// How many packets the ring holds, a power of two; may be more than asked for.
@@ -145,6 +153,18 @@ impl Drop for HardwareQueue {
         let status = unsafe { (self.agent.library().symbols.hsa_queue_destroy)(self.queue.as_ptr().cast()) };
         report("hsa_queue_destroy", status);
     }
+}
+
+/// The ring of packets of a queue.
+fn base_address(queue: NonNull<AmdQueue>) -> *mut u8 {
+    // SAFETY: the runtime made the queue; the field never changes.
+    unsafe { (&raw const (*queue.as_ptr()).hsa_queue.base_address).read() }.cast()
+}
+
+/// Whether `pointer` is to memory of `agent`'s own; not when the runtime does not know.
+pub(super) fn is_memory_of(agent: &Agent, pointer: *const u8) -> bool {
+    let info = pointer_info(agent.library(), pointer);
+    info.is_ok_and(|info| info.kind != HsaPointerType::UNKNOWN && info.owner == agent.handle())
 }
 
 /// The hardware doorbell register behind a queue's doorbell signal (`amd_signal_t`), if it is one that takes 64 bits.

@@ -152,6 +152,17 @@ fn waits_end_when_a_signal_changes_or_time_is_up() {
 }
 
 #[test]
+fn it_is_known_whether_memory_is_a_gpus_own() {
+    let library = library();
+    let gpu = gpu(&library);
+    let queue = HardwareQueue::new(&gpu, 64, Box::new(|_| ())).expect("a queue is made");
+    assert!(!queue.is_on_agent(), "the ring is in memory of the host");
+    let memory = pool(&gpu, MemoryPoolInfo::is_coarse_grained).allocate(4096, 0, &[]).expect("memory is allocated");
+    assert!(super::queue::is_memory_of(&gpu, memory.as_ptr()));
+    assert!(!super::queue::is_memory_of(&gpu, (&raw const memory).cast()), "nobody knows that");
+}
+
+#[test]
 fn a_queue_runs_barriers_in_order() {
     let library = library();
     let queue = HardwareQueue::new(&gpu(&library), 256, no_errors()).expect("a queue is made");

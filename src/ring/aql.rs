@@ -5,7 +5,8 @@
 //! order, stops at a packet whose header says INVALID, and sets headers back to INVALID when it is done with them (HSA
 //! System Architecture 1.2, 2.8). Order of a publication: the body of a packet, then its header with a 32-bit release
 //! store (header in the low half, setup in the high half). The header of a reservation's first packet comes last of
-//! all: until then the packet processor stops there, whatever is behind. Then one doorbell store with the index of the
+//! all: until then the packet processor stops there, whatever is behind. A ring in the GPU's memory, which the host writes
+//! through write-combining buffers, has a store fence before that header and before the doorbell. Then one doorbell store with the index of the
 //! last packet. The write index is stored when slots are reserved. Both indices only grow; a slot is free when `write -
 //! read < size`; the read index is looked at only when the ring seems full by what it was before.
 
@@ -34,17 +35,23 @@ pub struct PacketSlot([u64; 8]);
 /// The 64 bytes of a packet, of which the first 32 bits, header and setup, do not count.
 pub type PacketBody = [u64; 8];
 
-/// A 64-byte packet of `hsa-abi` without padding.
-pub trait Packet: Copy {}
-impl Packet for hsa_abi::BarrierAndPacket {}
-impl Packet for hsa_abi::AmdBarrierValuePacket {}
-impl Packet for hsa_abi::AmdPm4IbPacket {}
+/// A 64-byte packet of `hsa-abi`.
+///
+/// # Safety
+/// It has no padding: each of its bytes is initialised.
+pub unsafe trait Packet: Copy {}
+// SAFETY: its fields, integers all, are 64 bytes (`hsa-abi` asserts their offsets).
+unsafe impl Packet for hsa_abi::BarrierAndPacket {}
+// SAFETY: as above.
+unsafe impl Packet for hsa_abi::AmdBarrierValuePacket {}
+// SAFETY: as above.
+unsafe impl Packet for hsa_abi::AmdPm4IbPacket {}
 
 /// The packet's bytes.
 #[inline(always)]
 pub fn body_of<P: Packet>(packet: &P) -> PacketBody {
     const { assert!(size_of::<P>() == size_of::<PacketSlot>()) };
-    // SAFETY: packets are 64 bytes of integers without padding, so every word of them is initialised.
+    // SAFETY: `Packet` promises that every byte is initialised.
     unsafe { std::mem::transmute_copy(packet) }
 }
 
@@ -79,14 +86,18 @@ pub struct AqlMemory {
     pub read_index: NonNull<u64>,
     /// The word behind the doorbell signal (`amd_signal_t.hardware_doorbell_ptr`).
     pub doorbell: NonNull<u64>,
+    /// The packets are in memory of the GPU (`HSA_ALLOCATE_QUEUE_DEV_MEM=1`), which the host writes through
+    /// write-combining buffers: their stores are ordered by fences alone.
+    pub is_write_combined: bool,
 }
 
 impl AqlMemory {
     /// The ring of a queue made by an HSA runtime.
     ///
     /// # Safety
-    /// `queue` is alive; `doorbell` is the word behind its doorbell signal.
-    pub unsafe fn of_queue(queue: NonNull<AmdQueue>, doorbell: NonNull<u64>) -> Self {
+    /// `queue` is alive; `doorbell` is the word behind its doorbell signal; `is_write_combined` says where its packets
+    /// are.
+    pub unsafe fn of_queue(queue: NonNull<AmdQueue>, doorbell: NonNull<u64>, is_write_combined: bool) -> Self {
         let queue = queue.as_ptr();
         // SAFETY: alive by contract; ring address and size never change, of the indices only the addresses are taken.
         unsafe {
@@ -96,9 +107,21 @@ impl AqlMemory {
                 write_index: NonNull::new_unchecked(&raw mut (*queue).write_dispatch_id),
                 read_index: NonNull::new_unchecked(&raw mut (*queue).read_dispatch_id),
                 doorbell,
+                is_write_combined,
             }
         }
     }
+}
+
+/// Has all stores of this thread, those to write-combined memory included, arrive before later ones.
+fn store_fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::sync::atomic::fence(Ordering::SeqCst);
 }
 
 /// The producer's end of a hardware queue.
@@ -163,7 +186,16 @@ impl AqlRing {
         Slots { first: self.memory.slots, size: self.memory.size }
     }
 
+    /// Orders what was written to packets before what is written next.
+    #[inline(always)]
+    fn order_packets(&self) {
+        if self.memory.is_write_combined {
+            store_fence();
+        }
+    }
+
     fn ring_doorbell(&self, last: u64) {
+        self.order_packets();
         // SAFETY: valid by the contract of `new`; doorbells take whole 64-bit stores.
         unsafe { AtomicU64::from_ptr(self.memory.doorbell.as_ptr()) }.store(last, Ordering::Release);
     }
@@ -319,6 +351,7 @@ impl Reservation<'_> {
         debug_assert!(!self.published);
         assert!(self.written == self.count, "packets reserved and not written");
         if let Some(header) = self.header {
+            self.ring.order_packets();
             self.ring.slots().store_header(self.first, header);
         }
         self.published = true;
@@ -343,6 +376,7 @@ impl Reservation<'_> {
         // The first one last: until then nobody looks at the others.
         for i in (0..u64::from(self.count)).rev() {
             self.ring.slots().write_body(self.first + i, &[0; 8]);
+            self.ring.order_packets();
             self.ring.slots().store_header(self.first + i, HeaderWord::new(no_op, 0));
         }
         self.ring.ring_doorbell(self.first + u64::from(self.count) - 1);
@@ -374,6 +408,7 @@ mod tests {
                 write_index: NonNull::from(&mut *self.write),
                 read_index: NonNull::from(&mut *self.read),
                 doorbell: NonNull::from(&mut *self.doorbell),
+                is_write_combined: false,
             }
         }
     }

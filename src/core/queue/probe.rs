@@ -28,7 +28,7 @@ fn run_packet(gpu: &Gpu) -> Result<bool> {
     let signal = hsa::Signal::new(agent.library(), 1, &[], 0)?;
     let queue = hsa::HardwareQueue::new(agent, agent.info().queue_min_size, Box::new(|_| ()))?;
     // SAFETY: the queue outlives the ring, which is its only producer.
-    let mut ring = unsafe { AqlRing::new(AqlMemory::of_queue(queue.as_ptr(), queue.doorbell())) };
+    let mut ring = unsafe { AqlRing::new(AqlMemory::of_queue(queue.as_ptr(), queue.doorbell(), queue.is_on_agent())) };
     let no_room = || Status::from_code(Code::INTERNAL);
     let mut packet = ring.room(1).ok_or_else(no_room)?.reserve();
     let (body, header) = Lone::Barrier.packet(Place::Anywhere, signal.handle());

@@ -36,7 +36,7 @@ pub struct Submission {
     pub records: EpochProducer<Record>,
     /// Highest epoch of every other queue that this queue has waited for.
     pub waited: Box<[u64; MAX_QUEUES]>,
-    /// Nobody takes records out any more, so none may come in: the device is lost or the completion thread has ended.
+    /// Nobody takes records out any more, so none may come in: the device is lost or the queue has stopped.
     pub closed: bool,
 }
 
@@ -76,7 +76,9 @@ impl Rings {
             command_memory.as_ref().map(|memory| unsafe { ring_over(memory, COMMAND_CAPACITY) }).transpose()?;
         // SAFETY: the queue's memory lives as long as `hardware`, and so longer than the rings; this is its only
         // producer.
-        let aql = unsafe { AqlRing::new(AqlMemory::of_queue(hardware.as_ptr(), hardware.doorbell())) };
+        let aql = unsafe {
+            AqlRing::new(AqlMemory::of_queue(hardware.as_ptr(), hardware.doorbell(), hardware.is_on_agent()))
+        };
         let (records, producer) = EpochRing::new(params.notification_capacity as usize);
         Ok(Self {
             kernarg_reclaimer: kernargs.reclaimer(),
