@@ -9,12 +9,16 @@
 #[cfg(loom)]
 pub use loom::cell::UnsafeCell;
 #[cfg(loom)]
+pub use loom::hint::spin_loop;
+#[cfg(loom)]
 pub use loom::sync::Arc;
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 pub use loom::thread::yield_now;
 
+#[cfg(not(loom))]
+pub use std::hint::spin_loop;
 #[cfg(not(loom))]
 pub use std::sync::Arc;
 #[cfg(not(loom))]
