@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use hsa_abi::HsaPointerType;
+use hsa_abi::{HsaPointerType, HsaStatus};
 
 use crate::core::memory::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize, fit};
@@ -307,7 +307,8 @@ impl DeviceAllocator {
         canonicalize(&mut params, &[HeapKind::HostFine])?;
         let agents = self.heaps.agents(HeapKind::HostFine, self.heaps.gpu_of(affinity), affinity);
         // SAFETY: the importer keeps the memory until the release callback was called, after the lock is gone.
-        let lock = unsafe { hsa::lock_host(&self.library, host, size, &agents) }?;
+        let lock = unsafe { hsa::lock_host(&self.library, host, size, &agents) };
+        let lock = lock.map_err(|error| not_pinned(&error, host, size))?;
         let (device, memory) = (lock.device_ptr() as u64, Memory::Locked(lock));
         let storage = Storage { device, host: host.as_ptr(), flush: None, coherent: None, memory };
         let placement = self.placement(affinity);
@@ -432,6 +433,19 @@ impl DeviceAllocator {
         }
         out.set(external);
         Ok(())
+    }
+}
+
+/// Why host memory is not imported. HSA has no status for memory that is not there.
+#[cold]
+fn not_pinned(error: &hsa::Error, host: NonNull<u8>, size: usize) -> Status {
+    match error.status() {
+        Some(HsaStatus::ERROR) => status!(
+            INVALID_ARGUMENT,
+            "cannot import {size} bytes of host memory at {host:p}: all of them must be mapped, to be read and written; \
+             {error}"
+        ),
+        _ => error.clone().into(),
     }
 }
 

@@ -2,8 +2,6 @@
 //
 // Memory that is not there cannot be imported, and the error is the caller's.
 //
-// pending: HSA's error is passed on
-//
 // expect[amdgpu_rs] unmapped host memory: INVALID_ARGUMENT -- the address is the caller's
 // expect[amdgpu] unmapped host memory: UNKNOWN -- HSA's error is passed on
 

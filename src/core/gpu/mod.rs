@@ -268,10 +268,11 @@ impl Gpu {
     }
 
     /// The status for queue `queue` of the logical device, on this GPU, that stopped: what the queue said and what the
-    /// runtime knows of the fault.
-    pub fn describe_queue_error(&self, queue: u32, error: hsa::Error) -> Status {
+    /// runtime knows of the fault. DATA_LOSS as that of a fault, whatever HSA calls the error: nothing of it is about the
+    /// call that is answered with it.
+    pub fn describe_queue_error(&self, queue: u32, error: &hsa::Error) -> Status {
         let place = place_of(1 << queue, &self.info);
-        Status::from(error).annotate(&format!("{place} stopped; recreate the device"))
+        status!(DATA_LOSS, "{error}").annotate(&format!("{place} stopped; recreate the device"))
     }
 
     /// The status for the logical device when its GPU has ended with `fault`; `busy` has a bit for each hardware queue
@@ -353,6 +354,22 @@ fn device_wait(name: &str) -> Option<DeviceWait> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_that_stopped_is_no_error_of_its_callers() {
+        let rig = crate::testing::Rig::new();
+        let (queue, _) = crate::testing::queue(&rig);
+        for status in [
+            hsa_abi::HsaStatus::ERROR_INVALID_PACKET_FORMAT,
+            hsa_abi::HsaStatus::ERROR_OUT_OF_RESOURCES,
+            hsa_abi::HsaStatus(0x7777),
+        ] {
+            let error = hsa::Error::Call { call: "a hardware queue", status, details: "by a test".to_owned() };
+            let status = queue.gpu().describe_queue_error(1, &error);
+            assert_eq!(status.code(), crate::ffi::Code::DATA_LOSS, "{status}");
+            assert!(status.to_string().contains("by a test") && status.to_string().contains("queue 1"), "{status}");
+        }
+    }
 
     #[test]
     fn gpus_wait_in_the_way_that_their_packet_processors_have() {

@@ -105,7 +105,7 @@ impl Queue {
         let epoch = Arc::new(hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?);
         let on_error = {
             let (shared, gpu, ordinal) = (shared.clone(), gpu.clone(), params.ordinal);
-            move |error: hsa::Error| shared.lose(gpu.describe_queue_error(ordinal, error))
+            move |error: hsa::Error| shared.lose(gpu.describe_queue_error(ordinal, &error))
         };
         let hardware = hsa::HardwareQueue::new(gpu.agent(), params.aql_capacity, Box::new(on_error))?;
         let rings = Rings::new(params, &gpu, &hardware)?;
