@@ -5,7 +5,6 @@
 //
 // agents: gfx1100,gfx1100
 //
-// pending: links between GPUs are not looked at
 //
 // expect flags: 0x995
 // expect semaphores: export 0x0, import 0x0

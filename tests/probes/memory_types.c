@@ -2,11 +2,11 @@
 //
 // What memory a request gets, and what is refused.
 //
-// pending: memory that is coherent is the host's
 //
 // expect device local: type 0x30, compatibility 0xc07
 // expect device local, mapped: INVALID_ARGUMENT
-// expect device local, host visible: type 0x36, compatibility 0x100c07
+// expect[amdgpu] device local, host visible: type 0x36, compatibility 0x100c07 -- fine memory
+// expect[amdgpu_rs] device local, host visible: type 0x32, compatibility 0x100c07 -- coarse memory, faster for kernels
 // expect device local, host visible, host coherent: type 0x36, compatibility 0x100c07
 // expect host local, device visible: type 0x56, compatibility 0xc03
 // expect host local: type 0x56, compatibility 0xc03

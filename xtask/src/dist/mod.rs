@@ -27,6 +27,7 @@ const DRIVER: [&str; 7] = [
     "build_support/iree.cmake",
     "build_support/iree_headers.cmake",
     "registration/driver_module.c",
+    "include/amdgpu_rs/amdgpu_api.h",
     "include/amdgpu_rs/api.h",
     "include/amdgpu_rs/driver_module.h",
 ];
