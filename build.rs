@@ -6,8 +6,8 @@
 //! Input: the tree that `build_support::find_tree` finds; with the feature `standalone`, what `crates/iree-runtime` has
 //! built. Output, in `OUT_DIR`: `iree.rs`, `libamdgpu_rs_inlines.a`. What differs between checkouts and configurations
 //! becomes a cfg: `iree_command_buffer_flush` (command buffers have the slots `flush_buffer` and `invalidate_buffer`),
-//! `iree_retain_dispatch_metadata` (there is a command buffer mode of that name) and `iree_status_annotations`
-//! (statuses carry text, that is `IREE_STATUS_MODE` is 2 or more).
+//! `iree_retain_dispatch_metadata` (there is a command buffer mode of that name), `iree_status_annotations`
+//! (statuses carry text, that is `IREE_STATUS_MODE` is 2 or more) and `iree_tracing` (IREE is built with tracing).
 
 #[path = "build_support/iree_config.rs"]
 mod iree_config;
@@ -45,12 +45,19 @@ fn run() -> Result<(), String> {
     let mode = "pub const IREE_HAL_COMMAND_BUFFER_MODE_RETAIN_DISPATCH_METADATA:";
     emit_cfg("iree_retain_dispatch_metadata", bindings.contains(mode));
     emit_cfg("iree_status_annotations", bindings.contains("pub fn iree_status_annotate_f("));
+    let is_traced = bindings.contains("pub fn iree_tracing_zone_begin_external_impl(");
+    emit_cfg("iree_tracing", is_traced);
     let bindings_path = out_dir.join("iree.rs");
     std::fs::write(&bindings_path, bindings)
         .map_err(|error| format!("writing {}: {error}", bindings_path.display()))?;
 
     let mut compiler = config.compiler();
     compiler.include(&root).file(&inlines).opt_level(2);
+    if is_traced {
+        let macros = root.join("src/ffi/tracing.c");
+        println!("cargo::rerun-if-changed={}", macros.display());
+        compiler.file(macros);
+    }
     if is_standalone {
         let registration = root.join("registration/driver_module.c");
         println!("cargo::rerun-if-changed={}", registration.display());

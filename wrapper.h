@@ -25,6 +25,7 @@
 #include "iree/base/threading/notification.h"
 #include "iree/base/threading/numa.h"
 #include "iree/base/threading/thread.h"
+#include "iree/base/tracing.h"
 #include "iree/hal/api.h"
 #include "iree/hal/memory/passthrough_pool.h"
 #include "iree/hal/memory/slab_provider.h"

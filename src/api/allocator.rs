@@ -12,6 +12,7 @@ use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize, fit};
 use crate::core::memory::statistics::Statistics;
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
+use crate::ffi::tracing::{self, Stream};
 use crate::ffi::{
     Allocator, Blocks, Buffer, BufferUsage, Code, ExternalBufferFlags, HalObject, HalRef, Header, MemoryType, Out,
     Result, Status, raw, status, thunk,
@@ -233,6 +234,7 @@ impl DeviceAllocator {
             release,
             Some(self.statistics.clone().count(placement.kind.memory_type(), allocation_size)),
         )?;
+        tracing::allocated(Stream::Buffers, address, allocation_size);
         self.trace(&buffer, allocation_size, false, &params, placement.gpu);
         Ok(buffer)
     }

@@ -2,7 +2,7 @@
 //! Messages of the driver that no status can carry: failures at the end of a resource, faults that the runtime reports
 //! to nobody else, and remarks on a profile. IREE has no log for them; this is the one place from which they go out.
 //!
-//! They go to the application's handler (`iree_hal_amdgpu_rs_set_message_handler` of `amdgpu_rs/api.h`), by default to
+//! They go to IREE's trace, if there is one, and to the application's handler (`iree_hal_amdgpu_rs_set_message_handler` of `amdgpu_rs/api.h`), by default to
 //! standard error. Handlers are called on the thread that has the message, under no lock of the driver that its own
 //! calls into IREE could need.
 
@@ -11,7 +11,7 @@ use std::io::Write;
 
 use parking_lot::Mutex;
 
-use super::{raw, strings};
+use super::{raw, strings, tracing};
 
 /// `iree_hal_amdgpu_rs_message_handler_fn_t`.
 pub type HandlerFn = unsafe extern "C" fn(user_data: *mut c_void, message: raw::iree_string_view_t);
@@ -29,6 +29,7 @@ static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 
 /// Hands `text`, one or several lines without an end, to the handler.
 pub fn tell(text: &str) {
+    tracing::message(text);
     // Copied, as the handler may call the driver.
     let handler = *HANDLER.lock();
     match handler {

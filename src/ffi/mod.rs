@@ -95,6 +95,7 @@ pub mod thread;
 pub mod thunk;
 mod tlsf;
 pub mod topology;
+pub mod tracing;
 pub mod vtable;
 pub mod weak;
 
@@ -135,4 +136,4 @@ pub use semaphore::{Listener, SemaphoreRef, Timepoint};
 pub use status::{Annotate, Code, Result, Status};
 pub use weak::{DeviceAnchor, WeakDevice};
 
-pub use crate::{iree, status};
+pub use crate::{iree, status, zone};

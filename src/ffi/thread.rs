@@ -7,6 +7,8 @@ use std::io;
 use std::sync::Once;
 use std::thread::{Builder, JoinHandle};
 
+use super::tracing;
+
 /// Starts a thread. The driver may be a part of a plugin that its process closes (`dlclose`), and threads that let the
 /// last reference to a device go end by themselves after that, so that nobody can join all of them. From the first one
 /// on the object that the driver is in stays loaded.
@@ -17,7 +19,11 @@ pub fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<J
     static PINNED: Once = Once::new();
     // An address in that object.
     PINNED.call_once(|| keep_loaded(keep_loaded as fn(*const c_void) as *const c_void));
-    Builder::new().name(name).spawn(body)
+    let trace_name = name.clone();
+    Builder::new().name(name).spawn(move || {
+        tracing::name_thread(&trace_name);
+        body();
+    })
 }
 
 /// Has the object that `address` is in stay loaded for the life of the process. The program itself does anyway.

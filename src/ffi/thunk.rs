@@ -22,6 +22,7 @@ use super::object::{self, Borrowed, Counted, HalObject};
 use super::raw;
 use super::status::{self, Result, Status};
 use super::strings;
+use super::tracing::Zone;
 
 /// A parameter of a method, made from what C passes.
 ///
@@ -373,6 +374,7 @@ macro_rules! arity {
                     R: Return,
                     $($argument: Argument,)*
                 {
+                    let _zone = Zone::of_slot::<T, F>();
                     // SAFETY: a slot is called with a live object and live arguments of the declared types.
                     guard::<T, R>(this.address(), |object| unsafe {
                         Ok(function::<F>()(object, $($argument::from_c(&$value)?),*))
@@ -440,6 +442,7 @@ pub const fn destroy<T: HalObject, P: Receiver>() -> Option<unsafe extern "C" fn
         let Some(object) = NonNull::new(this.address().cast_mut().cast::<T>()) else {
             return;
         };
+        let _zone = Zone::of_destroy::<T>();
         // SAFETY: C calls `destroy` of this vtable once, for an object whose
         // last reference is gone. After a panic in its drop the memory leaks.
         let _ = catch(|| unsafe { object::destroy(object) });

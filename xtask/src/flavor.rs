@@ -24,6 +24,8 @@ pub enum Flavor {
     Portable,
     /// With IREE's Python bindings.
     Python,
+    /// With IREE's tracing, which prints on standard error.
+    Traced,
 }
 
 /// A run-time checker of LLVM.
@@ -103,6 +105,7 @@ impl Flavor {
             Self::Sanitized(Sanitizer::Thread) => "-thread",
             Self::Portable => "-portable",
             Self::Python => "-python",
+            Self::Traced => "-traced",
         }
     }
 
@@ -110,7 +113,7 @@ impl Flavor {
     pub fn sanitizer(self) -> Option<Sanitizer> {
         match self {
             Self::Sanitized(sanitizer) => Some(sanitizer),
-            Self::Plain | Self::BesideC | Self::Portable | Self::Python => None,
+            Self::Plain | Self::BesideC | Self::Portable | Self::Python | Self::Traced => None,
         }
     }
 }

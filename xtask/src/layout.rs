@@ -121,7 +121,7 @@ impl Layout {
     /// The sim, under the name that HSA programs load.
     pub fn sim_library(&self) -> PathBuf {
         let folder = match self.flavor {
-            Flavor::Plain | Flavor::BesideC | Flavor::Python => "sim".to_owned(),
+            Flavor::Plain | Flavor::BesideC | Flavor::Python | Flavor::Traced => "sim".to_owned(),
             Flavor::Sanitized(_) | Flavor::Portable => format!("sim{}", self.flavor.suffix()),
         };
         self.build.join(folder).join("libhsa-runtime64.so.1")

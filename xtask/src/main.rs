@@ -50,6 +50,7 @@ mod soak;
 mod steps;
 mod tally;
 mod target;
+mod trace;
 mod widths;
 
 use std::ffi::OsString;
@@ -209,6 +210,11 @@ enum Command {
     Bazel,
     /// Builds IREE's Python bindings with the driver, and runs models with them on the sim
     Python {
+        #[command(flatten)]
+        target: TargetOption,
+    },
+    /// Builds IREE with tracing and the driver, and looks for the driver's steps in the trace of a model
+    Trace {
         #[command(flatten)]
         target: TargetOption,
     },
@@ -520,6 +526,12 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             let layout = layout.with(Flavor::Python);
             setup::everything(&layout, &steps, Build::Python)?;
             conclude(python::run(&layout, &steps, &target.target)?)?;
+        }
+        Command::Trace { target } => {
+            target.target.check_compiled(&Hsa::Sim)?;
+            let layout = layout.with(Flavor::Traced);
+            setup::everything(&layout, &steps, Build::Tools)?;
+            trace::run(&layout, &steps, &target.target)?;
         }
         Command::Kernels { target, seed, count, seconds } => {
             setup::sim(&layout, &steps)?;

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::core::gpu::coherent::CoherentUse;
 use crate::core::memory::statistics::Counted;
 use crate::core::profile::memory::BufferTrace;
+use crate::ffi::tracing::{self, Stream};
 use crate::ffi::{
     Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Home, MemoryAccess, MemoryType, Result, iree, raw,
     status, thunk,
@@ -247,6 +248,9 @@ impl DeviceBuffer {
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         drop(self.storage.coherent.take());
+        if let Memory::Allocated(allocation) = &self.storage.memory {
+            tracing::freed(Stream::Buffers, allocation.as_ptr());
+        }
         drop(std::mem::replace(&mut self.storage.memory, Memory::Borrowed));
         drop(self.counted.take());
         if let Some(release) = self.release.fn_ {

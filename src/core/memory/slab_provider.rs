@@ -13,6 +13,7 @@ use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
 use crate::core::memory::heaps::{HeapKind, fit};
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
+use crate::ffi::tracing::{self, Stream};
 use crate::ffi::{
     Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryAccess, MemoryType, Out, Result,
     raw, status, thunk,
@@ -113,6 +114,7 @@ impl SlabProvider {
         let size = fit(self.pool.info(), length, 0)?;
         let allocation = self.pool.allocate(size, 0, &self.agents)?;
         let base_ptr = allocation.as_ptr();
+        tracing::allocated(Stream::Slabs, base_ptr, size);
         let trace = self.profiler.session().and_then(|session| {
             let kind = (self.kind.memory_type(), self.kind.pooled_usage());
             let provider = (&raw const *self) as u64;
@@ -128,6 +130,8 @@ impl SlabProvider {
     }
 
     fn release_slab(&self, slab: *const raw::iree_hal_slab_t) {
+        // SAFETY: as below; before the memory may be somebody else's.
+        tracing::freed(Stream::Slabs, unsafe { (*slab).base_ptr });
         // SAFETY: a slab of `acquire_slab` that the pool gives back once, when nothing uses it.
         unsafe { drop(Box::from_raw((*slab).provider_handle as *mut Slab)) };
         self.released.fetch_add(1, Ordering::Relaxed);

@@ -34,7 +34,7 @@ use crate::ffi::pool::{Observation, Pool, PoolRef, RawReservation};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
     AllocaFlags, Blocks, Buffer, BufferHandle, BufferParams, BufferPlacement, BufferUsage, Frontier, HalRef,
-    MemoryType, PlacementFlags, RawDevice, Result, retain, status,
+    MemoryType, PlacementFlags, RawDevice, Result, retain, status, zone,
 };
 use crate::hsa::Part;
 use wait::{Edge, Position, Reserved, wait_for_frontier, wait_for_release};
@@ -117,6 +117,7 @@ impl Alloca {
 
     /// Takes memory and gives it to `buffer`, its own, or says what to wait for.
     fn take_memory(&mut self, buffer: &Transient, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
+        zone!("take memory");
         let pool = buffer.pool();
         if queue.shared().profiler.is_active() && self.trace.is_none() {
             self.begin_trace(buffer, queue);

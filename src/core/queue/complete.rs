@@ -19,7 +19,7 @@ use crate::core::queue::drain::Draining;
 use crate::core::queue::resources::Resources;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::Trace;
-use crate::ffi::{Frontier, HalRef, Status};
+use crate::ffi::{Frontier, HalRef, Status, zone};
 use crate::ring::completed_epoch;
 
 /// What happens when a submission is complete, before its semaphores advance.
@@ -103,6 +103,7 @@ impl Record {
 
 /// Handles the epochs that are complete now, up to `last`.
 pub fn drain(draining: &mut Draining<'_>, last: u64) {
+    zone!("drain");
     let queue = draining.queue();
     draining.tell_new_groups();
     let completed = completed_epoch(queue.epoch_value()).min(last);

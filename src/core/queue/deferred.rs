@@ -18,7 +18,7 @@ use crate::core::queue::operation::Operation;
 use crate::core::queue::resources::Resources;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWaits;
-use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint};
+use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint, zone};
 
 /// What runs once the waits are reached.
 pub enum Work {
@@ -127,6 +127,7 @@ struct Wait {
 impl Deferred {
     /// Has `work` become ready on `queue` when all `waits` are reached, or one fails.
     pub fn arm_all(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) {
+        zone!("defer");
         let wait = |(semaphore, value): (Semaphore<'_>, u64)| Wait {
             semaphore: semaphore.retain(),
             value,

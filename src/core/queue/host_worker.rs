@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::core::queue::timeline::SignalList;
-use crate::ffi::thread;
+use crate::ffi::{thread, zone};
 
 /// How many tasks run at a time, unless they do not end.
 const WIDTH: usize = 16;
@@ -207,7 +207,10 @@ impl Pool {
                 self.wake(wakes);
                 // A panic in application code must not take the process down from a thread of ours; the task's drop
                 // guards have failed what it had promised.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task(signals)));
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    zone!("host call");
+                    task(signals)
+                }));
                 state = self.lock();
                 state.running -= 1;
                 state.progress = Some(Instant::now());

@@ -17,7 +17,7 @@ use crate::core::queue::timeline::{self, SignalList};
 use crate::core::queue::trace::traced::Traced;
 use crate::core::queue::waits::{self, EpochWaits, Place};
 use crate::core::queue::{Queue, Submission};
-use crate::ffi::{Result, Semaphore, SemaphoreList, Status};
+use crate::ffi::{Result, Semaphore, SemaphoreList, Status, zone};
 use crate::ring::{AqlRoom, HeaderWord, KERNARG_ALIGNMENT, PacketBody, Vacancy, epoch_threshold};
 
 /// What a submission signals: semaphores of the caller's list, or kept ones if it goes on later.
@@ -162,6 +162,7 @@ fn place<O: Submit>(
     make: impl FnOnce() -> O,
     begin: impl FnOnce(&mut O),
 ) -> Result<()> {
+    zone!("submit");
     let mut operation = make();
     begin(&mut operation);
     queue.check_alive()?;
@@ -247,6 +248,7 @@ pub fn submit_host(
 
 /// Goes on with submissions whose waits are over, from the submission thread; returns the ones that found a ring full.
 pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
+    zone!("resume");
     let Ready { work, mut waits, signals, keep, failure, place } = ready;
     // A queue that is stopping goes on with what was accepted: the ring may hold some of its parts already.
     let failure = failure.or_else(|| queue.check_not_lost().err());
@@ -282,6 +284,7 @@ fn advance<S: Signals>(
     signals: S,
     keep: Option<Resources>,
 ) -> std::result::Result<(), Unfinished<S>> {
+    zone!("place packets");
     let keep = keep.unwrap_or_else(|| operation.keep(queue));
     loop {
         let demand = match operation.prepare(queue, waits) {
@@ -384,6 +387,7 @@ trait Publish {
 impl Publish for &mut Emitter<'_> {
     #[inline(always)]
     fn publish(self) {
+        zone!("publish");
         Emitter::publish(self);
     }
 }
@@ -400,6 +404,7 @@ struct LonePacket<'a> {
 impl Publish for LonePacket<'_> {
     #[inline(always)]
     fn publish(self) {
+        zone!("publish");
         if let Some(gpu) = self.flush {
             gpu.publish_kernargs();
         }

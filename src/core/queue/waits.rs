@@ -9,7 +9,7 @@ use crate::core::queue::Queue;
 use crate::core::queue::last_signal::LastSignal;
 use crate::core::queue::semaphore::{payload, payload_and_timeline};
 use crate::core::queue::timeline::Timeline;
-use crate::ffi::{Result, Semaphore, SemaphoreList};
+use crate::ffi::{Result, Semaphore, SemaphoreList, zone};
 
 /// A wait that the packet processor does: until the epoch signal of another queue is below a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,7 @@ pub enum Place {
 /// The failure of a wait semaphore that has failed.
 #[inline(always)]
 pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits) -> Result<Option<Place>> {
+    zone!("resolve waits");
     let mut place = Place::Anywhere;
     let mut waits = waits.iter();
     while let Some((semaphore, value)) = waits.next() {

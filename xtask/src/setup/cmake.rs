@@ -96,7 +96,7 @@ pub fn probes_program(layout: &Layout) -> PathBuf {
 pub fn cts_folder(layout: &Layout) -> PathBuf {
     layout.cmake().join(match layout.flavor {
         Flavor::BesideC => "runtime/src/iree/hal/drivers/amdgpu/cts",
-        Flavor::Plain | Flavor::Sanitized(_) | Flavor::Portable | Flavor::Python => {
+        Flavor::Plain | Flavor::Sanitized(_) | Flavor::Portable | Flavor::Python | Flavor::Traced => {
             "runtime/plugins/hal/drivers/amdgpu_rs/cts"
         }
     })
@@ -167,6 +167,11 @@ fn arguments(layout: &Layout, source: &str) -> Vec<String> {
             // PyPI's nanobind instead of a clone.
             arguments.push("-DFETCHCONTENT_TRY_FIND_PACKAGE_MODE=ALWAYS".to_owned());
             arguments.push(format!("-Dnanobind_DIR={}", python::nanobind(layout).join("cmake").display()));
+        }
+        Flavor::Traced => {
+            arguments.push("-DIREE_ENABLE_RUNTIME_TRACING=ON".to_owned());
+            // Tracy is a submodule that is not among IREE's sources here.
+            arguments.push("-DIREE_TRACING_PROVIDER=console".to_owned());
         }
         Flavor::Sanitized(sanitizer) => {
             arguments.push(format!("-D{}=ON", sanitizer.iree_option()));

@@ -24,7 +24,7 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
             cargo.args(["build", "--release", "--locked", "--package", "hsa-sim", "--package", "aqlprofile-sim"]);
             cargo.args(extra);
             match layout.flavor {
-                Flavor::Plain | Flavor::BesideC | Flavor::Python => return cargo,
+                Flavor::Plain | Flavor::BesideC | Flavor::Python | Flavor::Traced => return cargo,
                 Flavor::Sanitized(sanitizer) => sanitizer.instrument(&mut cargo),
                 Flavor::Portable => sysroot::link_against(layout, &mut cargo),
             }

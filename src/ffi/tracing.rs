@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! IREE's tracing (`iree/base/tracing.h`): zones, streams of memory, messages and thread names.
+//!
+//! There is something to do only in a build of IREE with tracing (`-DIREE_ENABLE_RUNTIME_TRACING=ON`), which `build.rs`
+//! finds in IREE's headers and tells as `cfg(iree_tracing)`. Elsewhere every function here is empty, and a [`Zone`] is no
+//! bytes without a drop: neither leaves an instruction.
+
+/// A span of the calling thread's time, from where it was made to its drop, inside of those around it.
+#[must_use = "a zone ends when it is dropped"]
+#[derive(Debug)]
+pub struct Zone {
+    #[cfg(iree_tracing)]
+    id: u32,
+    /// Zones end on the thread that began them.
+    _thread: core::marker::PhantomData<*const ()>,
+}
+
+/// A zone of a step of the driver, with the line that it is in, to the end of the block.
+#[macro_export]
+macro_rules! zone {
+    ($name:literal) => {
+        let _zone = $crate::ffi::tracing::Zone::begin($name, file!(), line!());
+    };
+}
+
+/// What a stream of memory is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Buffers of the device's allocator.
+    Buffers,
+    /// Slabs of pools.
+    Slabs,
+}
+
+#[cfg(not(iree_tracing))]
+mod provider {
+    use super::{Stream, Zone};
+
+    impl Zone {
+        /// Begins a zone `name` of a place in the sources.
+        #[inline(always)]
+        pub fn begin(_name: &'static str, _file: &'static str, _line: u32) -> Self {
+            Self { _thread: core::marker::PhantomData }
+        }
+
+        /// Begins the zone of a call of `F`, the function behind a slot of the vtable of `T`.
+        #[inline(always)]
+        pub fn of_slot<T, F>() -> Self {
+            Self { _thread: core::marker::PhantomData }
+        }
+
+        /// Begins the zone of the end of a `T`.
+        #[inline(always)]
+        pub fn of_destroy<T>() -> Self {
+            Self { _thread: core::marker::PhantomData }
+        }
+    }
+
+    /// Tells of memory of `stream` that was allocated.
+    #[inline(always)]
+    pub fn allocated(_stream: Stream, _address: *mut u8, _size: usize) {}
+
+    /// Tells of memory of `stream` that is freed.
+    #[inline(always)]
+    pub fn freed(_stream: Stream, _address: *mut u8) {}
+
+    /// Puts a message into the trace.
+    #[inline(always)]
+    pub fn message(_text: &str) {}
+
+    /// Names the calling thread.
+    #[inline(always)]
+    pub fn name_thread(_name: &str) {}
+}
+
+#[cfg(iree_tracing)]
+mod provider {
+    use std::ffi::{CString, c_char, c_int, c_void};
+
+    use super::{Stream, Zone};
+    use crate::ffi::raw;
+
+    // `tracing.c`.
+    unsafe extern "C" {
+        fn amdgpu_rs_trace_allocate(is_slab: c_int, address: *mut c_void, size: usize);
+        fn amdgpu_rs_trace_free(is_slab: c_int, address: *mut c_void);
+        fn amdgpu_rs_trace_message(text: *const c_char, length: usize);
+        fn amdgpu_rs_trace_thread_name(name: *const c_char);
+    }
+
+    impl Zone {
+        /// Begins a zone `name` of a place in the sources.
+        pub fn begin(name: &str, file: &'static str, line: u32) -> Self {
+            let (file, name) = (file.as_bytes(), name.as_bytes());
+            // SAFETY: texts of the stated lengths, which the provider copies.
+            let id = unsafe {
+                raw::iree_tracing_zone_begin_external_impl(
+                    file.as_ptr().cast(),
+                    file.len(),
+                    line,
+                    name.as_ptr().cast(),
+                    name.len(),
+                    name.as_ptr().cast(),
+                    name.len(),
+                )
+            };
+            Self { id, _thread: core::marker::PhantomData }
+        }
+
+        /// Begins the zone of a call of `F`, the function behind a slot of the vtable of `T`.
+        pub fn of_slot<T, F>() -> Self {
+            Self::joined(core::any::type_name::<T>(), core::any::type_name::<F>())
+        }
+
+        /// Begins the zone of the end of a `T`.
+        pub fn of_destroy<T>() -> Self {
+            Self::joined(core::any::type_name::<T>(), "destroy")
+        }
+
+        /// A zone `Type::function` from two paths. Its name has at most [`LONGEST_NAME`] bytes.
+        fn joined(of_type: &str, of_function: &str) -> Self {
+            let last = |path: &'_ str| path.rfind("::").map_or(0, |at| at + 2);
+            let parts = [&of_type[last(of_type)..], "::", &of_function[last(of_function)..]];
+            let (mut name, mut length) = ([0; LONGEST_NAME], 0);
+            for (place, byte) in name.iter_mut().zip(parts.iter().flat_map(|part| part.bytes())) {
+                *place = byte;
+                length += 1;
+            }
+            // Rust's names may have other characters than ASCII, of which the last may be cut.
+            let name = core::str::from_utf8(&name[..length]).unwrap_or("a function");
+            Self::begin(name, file!(), line!())
+        }
+    }
+
+    /// As long as IREE's console provider copies without writing past its buffer.
+    const LONGEST_NAME: usize = 64;
+
+    impl Drop for Zone {
+        fn drop(&mut self) {
+            // SAFETY: a zone that this thread began and that was not ended.
+            unsafe { raw::iree_tracing_zone_end(self.id) };
+        }
+    }
+
+    fn is_slab(stream: Stream) -> c_int {
+        c_int::from(stream == Stream::Slabs)
+    }
+
+    /// Tells of memory of `stream` that was allocated.
+    pub fn allocated(stream: Stream, address: *mut u8, size: usize) {
+        // SAFETY: the address is a value to the provider.
+        unsafe { amdgpu_rs_trace_allocate(is_slab(stream), address.cast(), size) };
+    }
+
+    /// Tells of memory of `stream` that is freed.
+    pub fn freed(stream: Stream, address: *mut u8) {
+        // SAFETY: as above.
+        unsafe { amdgpu_rs_trace_free(is_slab(stream), address.cast()) };
+    }
+
+    /// Puts a message into the trace.
+    pub fn message(text: &str) {
+        // SAFETY: a text of the stated length, which the provider copies.
+        unsafe { amdgpu_rs_trace_message(text.as_ptr().cast(), text.len()) };
+    }
+
+    /// Names the calling thread.
+    pub fn name_thread(name: &str) {
+        let Ok(name) = CString::new(name) else { return };
+        // SAFETY: a string that stays: providers keep its address.
+        unsafe { amdgpu_rs_trace_thread_name(name.into_raw()) };
+    }
+}
+
+pub use provider::{allocated, freed, message, name_thread};
