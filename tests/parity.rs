@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Whether what IREE's C driver can be told is known here: its flags, URI parameters, environment variables and
-//! profiling modes, as its sources have them, are this driver's and in `docs/parity.md`; and whether that page has what
-//! this driver refuses.
+//! Whether `docs/parity.md` explains each flag, environment variable and profiling mode that IREE's C driver has by its
+//! sources, and names tests that there are. What both drivers do and say, the probes compare (`tests/probes`: `flags`,
+//! `queries`, `capabilities`, `memory_types`, `embedding` and others), in a program that has both.
 
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use amdgpu_rs::ffi::Code;
@@ -34,60 +34,41 @@ fn between<'a>(text: &'a str, begin: &'a str, end: &'a str) -> impl Iterator<Ite
     text.split(begin).skip(1).filter_map(move |rest| rest.split_once(end).map(|(found, _)| found))
 }
 
-/// The flags of the C driver's sources: type and default by name.
-fn flags_of_c() -> BTreeMap<String, (String, String)> {
+/// The names of the C driver's flags, as its sources have them.
+fn flags_of_c() -> BTreeSet<String> {
     let text = read(&iree("hal/drivers/amdgpu/registration/driver_module.c"));
-    let mut flags = BTreeMap::new();
-    for arguments in text.split("\nIREE_FLAG(").skip(1) {
-        let mut parts = arguments.splitn(4, ',').map(str::trim);
-        let (kind, name, default) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
-        let name = name.strip_prefix("amdgpu_").unwrap_or_else(|| panic!("a flag of another name: {name}"));
-        flags.insert(name.to_owned(), (kind.to_owned(), default.trim_matches('"').to_owned()));
-    }
-    for arguments in text.split("\nIREE_FLAG_LIST(").skip(1) {
-        let name = arguments.split(',').nth(1).unwrap().trim().strip_prefix("amdgpu_").unwrap();
-        flags.insert(name.to_owned(), ("list".to_owned(), String::new()));
-    }
-    let count = text.matches("\nIREE_FLAG(").count() + text.matches("\nIREE_FLAG_LIST(").count();
-    assert!(count > 0 && flags.len() == count, "{count} flags, of which {} were read", flags.len());
-    flags
+    let declarations = ["\nIREE_FLAG(", "\nIREE_FLAG_LIST("];
+    let names = declarations.iter().flat_map(|begin| text.split(begin).skip(1)).map(|arguments| {
+        let name = arguments.split(',').nth(1).unwrap().trim();
+        name.strip_prefix("amdgpu_").unwrap_or_else(|| panic!("a flag of another name: {name}")).to_owned()
+    });
+    let names: BTreeSet<_> = names.collect();
+    assert!(names.len() > 10, "{names:?}");
+    names
 }
 
 /// Those of this driver.
-fn own_flags() -> BTreeMap<String, (String, String)> {
+fn own_flags() -> BTreeSet<String> {
     let text = read(&root().join("registration/driver_module.c"));
-    let mut flags = BTreeMap::new();
-    for (list, kind) in [("NUMBER", "number"), ("WORD", "string"), ("SWITCH", "bool")] {
+    let lists = ["NUMBER", "WORD", "SWITCH"].map(|list| {
         let begin = format!("#define AMDGPU_RS_{list}_FLAGS(X)");
-        let body = between(&text, &begin, "\n\n").next().expect("a list of flags");
-        for arguments in body.split("\n  X(").skip(1) {
-            let mut parts = arguments.splitn(3, ',').map(|part| part.trim().trim_matches('"'));
-            let name = parts.next().unwrap();
-            let default = if kind == "number" { "0" } else { parts.next().unwrap() };
-            flags.insert(name.to_owned(), (kind.to_owned(), default.to_owned()));
-        }
-    }
-    flags.insert("libhsa_search_path".to_owned(), ("list".to_owned(), String::new()));
-    flags
+        between(&text, &begin, "\n\n").next().expect("a list of flags").to_owned()
+    });
+    let names = lists.iter().flat_map(|list| between(list, "\n  X(", ",")).map(|name| name.trim().to_owned());
+    names.chain(["libhsa_search_path".to_owned()]).collect()
 }
 
 #[test]
-fn every_flag_of_the_c_driver_is_one_here_with_the_same_default() {
-    let (theirs, own) = (flags_of_c(), own_flags());
-    for (name, (kind, default)) in &theirs {
-        let (own_kind, own_default) =
-            own.get(name).unwrap_or_else(|| panic!("the C driver's flag --amdgpu_{name} is none of this driver's"));
-        let kind = if kind.starts_with("int") { "number" } else { kind };
-        assert_eq!((own_kind.as_str(), own_default), (kind, default), "{name}");
-    }
-    // They are parameters of a device's URI, too: an unknown one is answered with the known.
+fn every_flag_is_a_parameter_of_a_uri() {
+    let own = own_flags();
+    // An unknown one is answered with the known.
     let status = Rig::open("", &[("no_such_option", "1")]).map(drop).expect_err("there is none");
     assert_eq!(status.code(), Code::INVALID_ARGUMENT);
     let text = status.to_string();
     let known = text.split_once("known options: ").expect("a list").1;
     let known: BTreeSet<_> =
-        known.split([',', ' ', '\n', ';']).map(str::trim).filter(|key| own.contains_key(*key)).collect();
-    assert_eq!(known, own.keys().map(String::as_str).collect(), "{text}");
+        known.split([',', ' ', '\n', ';']).map(str::trim).filter(|key| own.contains(*key)).collect();
+    assert_eq!(known, own.iter().map(String::as_str).collect(), "{text}");
 }
 
 #[test]
@@ -99,7 +80,7 @@ fn every_flag_and_variable_and_mode_is_explained() {
             missing.push(format!("{what} {name}"));
         }
     };
-    for name in flags_of_c().keys().chain(own_flags().keys()) {
+    for name in flags_of_c().union(&own_flags()) {
         check("flag", name);
     }
     for path in sources(&iree("hal/drivers/amdgpu"), &["c", "h"]) {
@@ -140,75 +121,6 @@ fn sources(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-/// The driver's sources without tests, texts in one line as the compiler has them.
-fn own_sources() -> String {
-    let paths = sources(&root().join("src"), &["rs"]).into_iter();
-    let texts = paths.filter(|path| !path.to_str().is_some_and(|path| path.ends_with("_test.rs"))).map(|path| {
-        let text = read(&path);
-        let mut parts = text.split("#[cfg(test)]\nmod tests {").next().unwrap().split("\\\n");
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |text, part| text + part.trim_start())
-    });
-    texts.collect()
-}
-
-/// The messages that the page says are left, in its order.
-fn refusals(page: &str) -> Vec<&str> {
-    let section = page.split_once("\n## What is refused\n").expect("a section").1;
-    let section = section.split("\n## ").next().unwrap();
-    section
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
-        .map(|(message, _)| message)
-        .collect()
-}
-
-#[test]
-fn every_refusal_is_listed() {
-    let (page, sources) = (page(), own_sources());
-    let listed = refusals(&page);
-    let options = |text: &str| listed.contains(&text) || listed.contains(&format!("option {text}").as_str());
-    let mut found = 0;
-    for code in ["UNIMPLEMENTED", "UNAVAILABLE"] {
-        for rest in sources.split(&format!("{code},")).skip(1) {
-            let Some(text) = rest.trim_start().strip_prefix('"') else { continue };
-            let text = &text[..text.find('"').expect("the end of a text")];
-            found += 1;
-            // Which options those are is below.
-            assert!(
-                text == "option {text}" || options(text),
-                "docs/parity.md does not list what is refused as '{text}'"
-            );
-        }
-    }
-    assert!(found > 10, "{found}");
-    let of_options = between(&sources, "let unsupported = [", "];").next().expect("the options that are refused");
-    let of_options: Vec<_> = of_options.split('"').skip(1).step_by(2).collect();
-    assert!(of_options.len() > 1 && of_options.iter().all(|text| options(text)), "{of_options:?}");
-}
-
-#[test]
-fn every_refusal_that_is_listed_is_in_the_sources() {
-    let (page, sources) = (page(), own_sources());
-    for message in refusals(&page) {
-        let text = message.strip_prefix("option ").unwrap_or(message);
-        assert!(sources.contains(text), "nothing says '{message}'");
-    }
-}
-
-/// The C driver takes no parameters: one that it comes to take would have to be taken here.
-#[test]
-fn the_c_driver_takes_no_parameters() {
-    for (file, function) in [
-        ("logical_device.c", "iree_hal_amdgpu_logical_device_options_parse("),
-        ("driver.c", "iree_hal_amdgpu_driver_options_parse("),
-    ] {
-        let text = read(&iree("hal/drivers/amdgpu").join(file));
-        let body = between(&text, function, "\n}").next().unwrap_or_else(|| panic!("{function} in {file}"));
-        assert!(!body.contains("equal("), "{function} compares keys:\n{body}");
-    }
 }
 
 #[test]
