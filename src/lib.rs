@@ -26,6 +26,6 @@ mod sync;
 mod testing;
 
 pub use crate::api::driver::iree_hal_amdgpu_rs_driver_create;
-pub use crate::core::memory::device_address;
+pub use crate::core::memory::address_of as device_address;
 #[cfg(feature = "standalone")]
 pub use standalone::register;

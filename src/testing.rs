@@ -43,5 +43,5 @@ pub(crate) fn span(buffer: &BufferHandle, offset: usize, length: usize) -> Buffe
 
 /// The device address of a byte of `buffer`.
 pub(crate) fn address(buffer: &BufferHandle, offset: usize) -> Result<u64> {
-    crate::core::memory::device_address(buffer.borrow(), offset)
+    crate::core::memory::address_of(buffer.borrow(), offset)
 }

@@ -214,8 +214,8 @@ impl DeviceAllocator {
     ) -> Result<HalRef<DeviceBuffer>> {
         let placement = self.heaps.place(&mut params)?;
         let allocation_size = fit(placement.pool.info(), size, params.min_alignment)?;
-        let agents = self.heaps.agents(placement.kind, placement.gpu, params.queue_affinity);
-        let allocation = placement.pool.allocate(allocation_size, 0, &agents)?;
+        let grant = self.heaps.grant(placement.kind, placement.gpu);
+        let allocation = placement.pool.allocate(allocation_size, 0, &grant.agents)?;
         allocation.narrow(size.max(1))?;
         let address = allocation.as_ptr();
         let storage = Storage {
@@ -223,6 +223,7 @@ impl DeviceAllocator {
             host: if placement.kind.is_host_visible() { address } else { std::ptr::null_mut() },
             flush: self.heaps.flush(placement.gpu, placement.kind),
             coherent: self.heaps.coherent_use(placement.gpu, placement.kind),
+            access: grant.access.clone(),
             memory: Memory::Allocated(allocation),
         };
         let buffer = DeviceBuffer::create(
@@ -297,7 +298,7 @@ impl DeviceAllocator {
         Ok(())
     }
 
-    /// Pins host memory and makes it accessible to the GPUs of the affinity.
+    /// Pins host memory and makes it accessible to all GPUs.
     fn import_host(
         &self,
         mut params: Params,
@@ -307,12 +308,13 @@ impl DeviceAllocator {
     ) -> Result<HalRef<DeviceBuffer>> {
         let affinity = self.heaps.select(&mut params)?;
         canonicalize(&mut params, &[HeapKind::HostFine])?;
-        let agents = self.heaps.agents(HeapKind::HostFine, self.heaps.gpu_of(affinity), affinity);
+        let grant = self.heaps.grant(HeapKind::HostFine, self.heaps.gpu_of(affinity));
         // SAFETY: the importer keeps the memory until the release callback was called, after the lock is gone.
-        let lock = unsafe { hsa::lock_host(&self.library, host, size, &agents) };
+        let lock = unsafe { hsa::lock_host(&self.library, host, size, &grant.agents) };
         let lock = lock.map_err(|error| not_pinned(&error, host, size))?;
         let (device, memory) = (lock.device_ptr() as u64, Memory::Locked(lock));
-        let storage = Storage { device, host: host.as_ptr(), flush: None, coherent: None, memory };
+        let access = grant.access.clone();
+        let storage = Storage { device, host: host.as_ptr(), flush: None, coherent: None, access, memory };
         let placement = self.placement(affinity);
         DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)
     }
@@ -339,7 +341,8 @@ impl DeviceAllocator {
         };
         let host = if kind.is_host_visible() { device.as_ptr() } else { std::ptr::null_mut() };
         let (flush, coherent) = (self.heaps.flush(owner, kind), self.heaps.coherent_use(owner, kind));
-        let storage = Storage { device: device.as_ptr() as u64, host, flush, coherent, memory: Memory::Borrowed };
+        let (access, memory) = (self.heaps.access_of(info.owner, &info.accessible), Memory::Borrowed);
+        let storage = Storage { device: device.as_ptr() as u64, host, flush, coherent, access, memory };
         let placement = self.placement(affinity);
         DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)
     }
@@ -400,7 +403,7 @@ impl DeviceAllocator {
         _flags: ExternalBufferFlags,
         out: Out<'_, raw::iree_hal_external_buffer_t>,
     ) -> Result<()> {
-        let buffer = buffer.downcast::<DeviceBuffer>().ok_or_else(|| {
+        let buffer = DeviceBuffer::of(buffer).ok_or_else(|| {
             status!(
                 UNAVAILABLE,
                 "only whole buffers of this driver can be exported, no spans and no queue-allocated ones"

@@ -446,7 +446,7 @@ impl CommandBuffer {
         let request = DispatchRequest::new(call)?;
         let mut other = None;
         let recorder = self.recorder()?;
-        let launch = request.launch(recorder.gpu().index(), &mut other)?;
+        let launch = request.launch(recorder.gpu(), &mut other)?;
         let DispatchCall { executable, constants, config, .. } = call;
         let dispatch = Dispatch { executable, launch, constants, bindings: request.bindings };
         match request.indirect_count {

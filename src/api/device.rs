@@ -48,6 +48,7 @@ pub struct Device {
     // Keeps `proactor` polled.
     _proactor_pool: HalRef<raw::iree_async_proactor_pool_t>,
     anchor: DeviceAnchor,
+    heaps: Arc<Heaps>,
     files: FileTransfers,
     /// What command buffers are recorded in, by GPU.
     arenas: Box<[Arc<Arena>]>,
@@ -156,6 +157,7 @@ pub fn create(
         proactor,
         _proactor_pool: proactor_pool.retain(),
         anchor: DeviceAnchor::default(),
+        heaps: heaps.clone(),
         files: FileTransfers::new(slot_size),
         arenas,
         command_buffers: CommandBuffer::blocks(host_allocator),
@@ -198,6 +200,11 @@ impl Device {
 
     fn id(&self) -> raw::iree_string_view_t {
         strings::view(&self.identifier)
+    }
+
+    /// The memory of its GPUs.
+    pub fn heaps(&self) -> &Heaps {
+        &self.heaps
     }
 
     /// The default pools of queue-ordered allocation.

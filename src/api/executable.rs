@@ -130,12 +130,13 @@ impl DeviceExecutable {
         let device = self.device.upgrade().ok_or_else(|| {
             status!(FAILED_PRECONDITION, "looking up the global '{name}' of an executable whose device was destroyed")
         })?;
-        let logical = device.borrow().downcast::<Device>().map(Device::logical);
-        let logical = logical.ok_or_else(|| status!(INTERNAL, "the executable's device is not of this driver"))?;
+        let device = device.borrow().downcast::<Device>();
+        let device = device.ok_or_else(|| status!(INTERNAL, "the executable's device is not of this driver"))?;
+        let logical = device.logical();
         let gpu = logical.select_gpu(affinity)?;
         let variable = self.loaded.variable(&name, gpu.index())?;
         let placement = raw::iree_hal_buffer_placement_t {
-            device: device.as_ptr(),
+            device: device.as_raw(),
             queue_affinity: logical.canonical_affinity(affinity)? & logical.gpu_mask(gpu.index()),
             flags: 0,
             reserved: 0,
@@ -153,6 +154,8 @@ impl DeviceExecutable {
             host: std::ptr::null_mut(),
             flush: None,
             coherent: None,
+            // The runtime's loader gives nobody else any.
+            access: device.heaps().access_of(gpu.agent().handle(), &[]),
             memory: Memory::Borrowed,
         };
         let keep = object::retain(self);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The queue operations of a device: each checks its arguments and submits.
 
+use std::sync::Arc;
+
 use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
+use crate::core::gpu::Gpu;
 use crate::core::operations::alloca::{Alloca, AllocaParams, Dealloca};
 use crate::core::operations::dispatch::{Dispatch, DispatchParams, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
 use crate::core::operations::files::{Direction, FileTransfer, Route};
@@ -179,12 +182,12 @@ impl<'a> DispatchRequest<'a> {
         })
     }
 
-    /// The launch on the GPU of index `gpu`, in `other` if it is none of those that the executable has.
+    /// The launch on `gpu`, in `other` if it is none of those that the executable has.
     ///
     /// # Errors
     /// Those of [`Launch::new`] and of looking up the function.
     #[inline(always)]
-    pub(super) fn launch<'b>(&self, gpu: usize, other: &'b mut Option<Launch>) -> Result<&'b Launch>
+    pub(super) fn launch<'b>(&self, gpu: &Arc<Gpu>, other: &'b mut Option<Launch>) -> Result<&'b Launch>
     where
         'a: 'b,
     {
@@ -368,7 +371,7 @@ impl Device {
         let queue = self.logical().select_queue(affinity, waits)?;
         let request = DispatchRequest::new(DispatchCall { executable, function, config, constants, bindings, flags })?;
         let mut other = None;
-        let launch = request.launch(queue.gpu().index(), &mut other)?;
+        let launch = request.launch(queue.gpu(), &mut other)?;
         let count = match request.indirect_count {
             None => WorkgroupCount::Static(config.workgroup_count),
             Some(BufferRef { buffer: Some(buffer), offset, .. }) => {

@@ -23,6 +23,8 @@ pub struct Executable {
     kernels: Vec<Vec<Kernel>>,
     /// By the GPU's index; none where it is not loaded.
     code: Vec<Option<Arc<LoadedCode>>>,
+    /// Those of the logical device.
+    gpus: Vec<Arc<Gpu>>,
 }
 
 /// A function on one GPU.
@@ -170,7 +172,7 @@ impl Executable {
             info.functions.iter().enumerate().map(|function| kernel(code, function)).collect::<Result<Vec<_>>>()
         };
         let kernels = code.iter().map(kernels).collect::<Result<_>>()?;
-        Ok(Self { kernels, code, info })
+        Ok(Self { kernels, code, gpus: gpus.to_vec(), info })
     }
 
     /// The functions in ordinal order.
@@ -212,22 +214,27 @@ impl Executable {
         status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions().len())
     }
 
-    /// The launch of the function `ordinal` on the GPU of index `gpu`, in `other` if it is none of those at hand. A
-    /// `workgroup_size` of zeros takes the function's own.
+    /// The launch of the function `ordinal` on `gpu`, in `other` if it is none of those at hand. A `workgroup_size` of
+    /// zeros takes the function's own.
     ///
     /// # Errors
-    /// OUT_OF_RANGE for ordinals that it does not have; FAILED_PRECONDITION where it is not loaded; those of
+    /// INVALID_ARGUMENT for a GPU that its device does not have; OUT_OF_RANGE for ordinals that it does not have;
+    /// FAILED_PRECONDITION where it is not loaded; those of
     /// [`Launch::new`].
     #[inline(always)]
     pub fn launch<'a>(
         &'a self,
         ordinal: u64,
-        gpu: usize,
+        gpu: &Arc<Gpu>,
         workgroup_size: [u32; 3],
         dynamic_lds: u32,
         arguments: Arguments,
         other: &'a mut Option<Launch>,
     ) -> Result<&'a Launch> {
+        let gpu = match self.gpus.get(gpu.index()) {
+            Some(own) if Arc::ptr_eq(own, gpu) => gpu.index(),
+            _ => self.find_gpu(gpu)?,
+        };
         let index = usize::try_from(ordinal).unwrap_or(usize::MAX);
         let kernel = self.kernels[gpu].get(index).ok_or_else(|| self.no_kernel(ordinal, gpu))?;
         if let Some((takes, launch)) = &kernel.launch
@@ -244,6 +251,20 @@ impl Executable {
             }
         }
         Ok(other.insert(self.other_launch(index, gpu, workgroup_size, dynamic_lds, arguments)?))
+    }
+
+    /// The index of `gpu`, which is another logical device's, in the one that prepared this.
+    #[cold]
+    fn find_gpu(&self, gpu: &Gpu) -> Result<usize> {
+        let found = self.gpus.iter().position(|own| own.agent().handle() == gpu.agent().handle());
+        found.ok_or_else(|| {
+            let place = gpu.place();
+            status!(
+                INVALID_ARGUMENT,
+                "the executable was prepared by another device, which does not have {place}; prepare it with an executable \
+                 cache of this device"
+            )
+        })
     }
 
     /// A launch that is none of those at hand.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Objects of another logical device are refused, and the device goes on.
+// Code and recordings of another logical device, for another GPU, are refused, and the device goes on.
 //
 // agents: gfx1100,gfx1100
-// pending: they lose the device
 //
 // expect executable: INVALID_ARGUMENT
 // expect command buffer: INVALID_ARGUMENT
-// expect buffer: INVALID_ARGUMENT
+// expect[amdgpu_rs] buffer: OK -- GPUs get access to each other's memory
+// expect[amdgpu] buffer: INVALID_ARGUMENT -- its queue has stopped
 // expect[amdgpu_rs] the device works: OK -- nothing of them reached a queue
 // expect[amdgpu] the device works: INVALID_ARGUMENT -- the first of them stopped its queue
 // expect the other one works: OK

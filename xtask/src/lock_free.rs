@@ -16,16 +16,18 @@ use crate::imports::{attributes, is_test};
 const MODELS: [&str; 4] = ["core/queue/last_signal.rs", "ffi/blocks.rs", "ring/epoch.rs", "ring/kernarg.rs"];
 
 /// Other files below `src` that order memory without a lock, or share a cell, and why they need no model.
-const OTHERS: [(&str, &str); 13] = [
+const OTHERS: [(&str, &str); 15] = [
     ("api/command_buffer.rs", "recorded by one thread, then published once by a flag that stays"),
-    ("api/device.rs", "a pointer that is only replaced; a struct that C reads while no group is made or left"),
+    ("api/device.rs", "a pointer that is only replaced"),
+    ("api/topology.rs", "structs that C reads, written under a lock before anybody has their address"),
     ("core/memory/transient.rs", "flags that are each set once, by the allocation or the deallocation alone"),
     ("core/operations/files.rs", "a flag that is set once and stays; what it guards has a lock"),
     ("core/profile/mod.rs", "a flag beside a lock that guards what it tells of"),
     ("core/queue/deferred.rs", "a countdown, of which the last one goes on; what it guards has a lock"),
+    ("core/queue/groups.rs", "the address of a list behind a lock, compared alone: who changes it wakes the others"),
     ("core/queue/mod.rs", "a flag that is set once and stays"),
     ("core/queue/semaphore.rs", "words of IREE's semaphore, which IREE's lock orders"),
-    ("ffi/frontier.rs", "memory that IREE links into its lists, under its lock"),
+    ("ffi/frontier.rs", "memory that IREE links into its lists, under its lock; IREE's reference count, only read"),
     ("ffi/object.rs", "IREE's reference count, in IREE's orders"),
     ("ffi/semaphore.rs", "memory that IREE links into its lists, under its lock; one of two flags comes second"),
     ("ffi/weak.rs", "IREE's reference count, under a lock"),

@@ -267,6 +267,11 @@ impl Gpu {
         check_alive(&self.info)
     }
 
+    /// What messages call it.
+    pub fn place(&self) -> String {
+        place_of(0, &self.info)
+    }
+
     /// The status for queue `queue` of the logical device, on this GPU, that stopped: what the queue said and what the
     /// runtime knows of the fault. DATA_LOSS as that of a fault, whatever HSA calls the error: nothing of it is about the
     /// call that is answered with it.

@@ -340,12 +340,28 @@ impl Topology {
             "host access:",
             format!("coarse {}, fine {}", yes(gpu.host_access.is_some()), yes(gpu.fine_is_host_visible)),
         );
+        if self.gpus.len() > 1 {
+            line("peers:", self.peers_of(gpu)?);
+        }
         for pool in gpu.agent.memory_pools()? {
             let pool = pool.info();
             let (size, granule) = (bytes(pool.size), bytes(pool.granule));
             line("memory pool:", format!("{}, {size}, granule {granule}", pool.describe()));
         }
         Ok(())
+    }
+}
+
+impl Topology {
+    /// The ordinals of the other GPUs that can be given access to the memory of `owner`.
+    fn peers_of(&self, owner: &Gpu) -> Result<String> {
+        let mut peers = Vec::new();
+        for gpu in self.gpus.iter().filter(|gpu| gpu.ordinal != owner.ordinal) {
+            if owner.is_accessible_to(&gpu.agent)? {
+                peers.push(gpu.ordinal.to_string());
+            }
+        }
+        Ok(if peers.is_empty() { "none".to_owned() } else { peers.join(", ") })
     }
 }
 

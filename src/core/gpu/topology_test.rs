@@ -158,6 +158,7 @@ fn the_dump_shows_what_there_is() {
         "  isas:           amdgcn-amd-amdhsa--gfx1100, amdgcn-amd-amdhsa--gfx11-generic\n",
         "  compute units:  96, 32 lanes a wavefront, 0 MHz\n",
         "  queues:         at most 128, of 64 to 131072 packets\n",
+        "  peers:          1, 2, 3\n",
         "  memory pool:    global, coarse-grained, 24.0 GiB, granule 4.0 KiB\n",
         "  memory pool:    group, 64.0 KiB, granule 4.0 KiB\n",
         "\nGPU 2: Instinct (gfx942)\n",

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock};
 
+use hsa_abi::HsaAgent;
 use parking_lot::Mutex;
 
 use crate::core::gpu::coherent::CoherentUse;
@@ -13,8 +14,8 @@ use crate::core::memory::statistics::Counted;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::tracing::{self, Stream};
 use crate::ffi::{
-    Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Home, MemoryAccess, MemoryType, Result, iree, raw,
-    status, thunk,
+    Allocator, Blocks, Buffer, BufferParams, BufferUsage, HalObject, HalRef, Home, MemoryAccess, MemoryType, Result,
+    iree, raw, status, thunk,
 };
 use crate::hsa::{Allocation, HdpFlush, HostLock, Library, Part};
 
@@ -32,6 +33,15 @@ pub enum Memory {
     Borrowed,
 }
 
+/// The GPUs that get at a buffer's memory.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// All that the HSA runtime shows.
+    All,
+    /// These.
+    Only(Arc<[HsaAgent]>),
+}
+
 /// Where a buffer's bytes are, and whose they are.
 #[derive(Debug)]
 pub struct Storage {
@@ -43,6 +53,8 @@ pub struct Storage {
     pub flush: Option<HdpFlush>,
     /// What flushes them with each submission; none where nothing needs to.
     pub coherent: Option<CoherentUse>,
+    /// Who gets at it.
+    pub access: Access,
     /// What to free.
     pub memory: Memory,
 }
@@ -91,6 +103,51 @@ static VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
     flush_range: thunk::method(DeviceBuffer::flush_range),
 };
 
+/// A buffer that not all GPUs of the process get at: the same in all but its vtable, by which operations find without
+/// another look that they may use a buffer.
+#[repr(transparent)]
+struct LimitedBuffer(DeviceBuffer);
+
+// SAFETY: repr(transparent) over what begins with the C base, which is initialised with LIMITED_VTABLE; that is used for
+// buffers of this kind only.
+unsafe impl HalObject for LimitedBuffer {
+    type Raw = raw::iree_hal_buffer_t;
+
+    fn vtable() -> *const c_void {
+        (&raw const LIMITED_VTABLE).cast()
+    }
+
+    fn host_allocator(&self) -> Allocator {
+        self.0.host_allocator()
+    }
+
+    fn home(&self) -> Option<&ManuallyDrop<Home>> {
+        self.0.home()
+    }
+}
+
+static LIMITED_VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
+    recycle: Some(raw::iree_hal_buffer_recycle),
+    destroy: thunk::destroy::<LimitedBuffer, _>(),
+    map_range: thunk::method(
+        |this: &LimitedBuffer,
+         mode: raw::iree_hal_mapping_mode_t,
+         access: raw::iree_hal_memory_access_t,
+         offset: usize,
+         length: usize,
+         mapping: *mut raw::iree_hal_buffer_mapping_t| {
+            this.0.map_range(mode, access, offset, length, mapping)
+        },
+    ),
+    unmap_range: thunk::method(
+        |this: &LimitedBuffer, offset: usize, length: usize, mapping: *mut raw::iree_hal_buffer_mapping_t| {
+            this.0.unmap_range(offset, length, mapping)
+        },
+    ),
+    invalidate_range: thunk::method(|_: &LimitedBuffer, _: usize, _: usize| Ok(())),
+    flush_range: thunk::method(|this: &LimitedBuffer, offset: usize, length: usize| this.0.flush_range(offset, length)),
+};
+
 /// No release callback.
 pub const NO_RELEASE: raw::iree_hal_buffer_release_callback_t =
     raw::iree_hal_buffer_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
@@ -99,6 +156,20 @@ impl DeviceBuffer {
     /// What buffers are made in.
     pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
         Blocks::new(host_allocator, size_of::<Self>())
+    }
+
+    /// `buffer` as one of this driver's that was not queue-allocated, if it is.
+    pub fn of(buffer: Buffer<'_>) -> Option<&Self> {
+        let limited = || Some(&buffer.downcast::<LimitedBuffer>()?.0);
+        buffer.downcast().or_else(limited)
+    }
+
+    /// Whether the GPU `agent` gets at its memory.
+    pub fn is_accessible_to(&self, agent: HsaAgent) -> bool {
+        match &self.storage.access {
+            Access::All => true,
+            Access::Only(agents) => agents.contains(&agent),
+        }
     }
 
     /// Of what it has of a pool only the first `size` bytes are in use from now on, until the result is dropped; none
@@ -130,6 +201,10 @@ impl DeviceBuffer {
         release: raw::iree_hal_buffer_release_callback_t,
         counted: Option<Counted>,
     ) -> Result<HalRef<Self>> {
+        let vtable = match storage.access {
+            Access::All => &raw const VTABLE,
+            Access::Only(_) => &raw const LIMITED_VTABLE,
+        };
         // SAFETY: the closure initialises every field.
         unsafe {
             HalRef::new_in_block(blocks, |buffer: *mut Self, home| {
@@ -145,7 +220,7 @@ impl DeviceBuffer {
                     params.type_,
                     params.access,
                     params.usage,
-                    &raw const VTABLE,
+                    vtable,
                     base,
                 );
                 (&raw mut (*buffer).home).write(home);

@@ -2,8 +2,7 @@
 //! The kinds of memory of a logical device, and which of them serves a request.
 //!
 //! A request names required memory types, wanted usage, and the queues that will use the memory. The GPU of the lowest
-//! of these queues owns it; the GPUs of all of them, as far as the system's links allow, get access, and so do their
-//! CPUs when the host may see it.
+//! of these queues owns it; every GPU of the process that the system's links allow it gets access ([`Grant`]).
 
 use std::sync::Arc;
 
@@ -12,8 +11,9 @@ use hsa_abi::HsaAgent;
 use crate::core::gpu::Gpu;
 use crate::core::gpu::coherent::CoherentUse;
 use crate::core::gpu::topology::HostAccess;
+use crate::core::memory::buffer::Access;
 use crate::ffi::{BufferParams, BufferUsage, MAX_QUEUES, MemoryAccess, MemoryType, Result, Status, status};
-use crate::hsa::{HdpFlush, MemoryPool, MemoryPoolInfo};
+use crate::hsa::{Agent, HdpFlush, MemoryPool, MemoryPoolInfo};
 
 /// Kinds of memory, in the order in which heaps are listed and tried for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,6 @@ fn too_large(pool: &MemoryPoolInfo, size: usize) -> Status {
 #[derive(Debug)]
 struct GpuHeaps {
     agent: HsaAgent,
-    cpu: HsaAgent,
     coarse: MemoryPool,
     /// None where the host gets at none, or its writes are not known to arrive.
     fine: Option<MemoryPool>,
@@ -178,9 +177,18 @@ struct GpuHeaps {
     host: MemoryPool,
     /// What there is.
     kinds: Vec<HeapKind>,
-    // By GPU of the logical device.
-    accessible_to: Vec<bool>,
-    fine_accessible_to: Vec<bool>,
+    /// By kind, in the order of [`HeapKind::ALL`].
+    grants: Vec<Grant>,
+}
+
+/// Who is given access to memory: every GPU of the process that can be, whichever logical devices there are, as modules
+/// for several devices use memory of one on all; and the CPUs of the memory's own device if the host may see it.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// What HSA is told.
+    pub agents: Arc<[HsaAgent]>,
+    /// What buffers know of it.
+    pub access: Access,
 }
 
 impl GpuHeaps {
@@ -202,6 +210,8 @@ pub struct Heaps {
     queues_per_gpu: usize,
     /// The affinity bits of all queues.
     all_queues: u64,
+    /// All GPUs that the HSA runtime shows.
+    visible: Vec<HsaAgent>,
 }
 
 /// Where a request is served.
@@ -221,28 +231,31 @@ impl Heaps {
     /// # Errors
     /// What HSA says about access between GPUs.
     pub fn new(gpus: &[Arc<Gpu>], queues_per_gpu: usize) -> Result<Self> {
-        let heaps = |(index, gpu): (usize, &Arc<Gpu>)| {
+        let mut agents = gpus[0].agent().library().agents()?;
+        agents.retain(Agent::is_gpu);
+        let mut cpus: Vec<_> = gpus.iter().map(|gpu| gpu.cpu().agent.handle()).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let heaps = |gpu: &Arc<Gpu>| {
             let info = gpu.info();
-            let accessible =
-                |(other, peer): (usize, &Arc<Gpu>)| Ok(other == index || info.is_accessible_to(peer.agent())?);
-            let fine_accessible =
-                |(other, peer): (usize, &Arc<Gpu>)| Ok(other == index || info.fine_is_accessible_to(peer.agent())?);
             let mut heaps = GpuHeaps {
                 agent: info.agent.handle(),
-                cpu: gpu.cpu().agent.handle(),
                 coarse: info.coarse.clone(),
                 fine: info.fine.clone().filter(|_| info.fine_is_host_visible && info.host_access.is_some()),
                 host_access: info.host_access,
                 host: gpu.cpu().fine.clone(),
                 kinds: Vec::new(),
-                accessible_to: gpus.iter().enumerate().map(accessible).collect::<Result<_>>()?,
-                fine_accessible_to: gpus.iter().enumerate().map(fine_accessible).collect::<Result<_>>()?,
+                grants: HeapKind::ALL
+                    .into_iter()
+                    .map(|kind| grant(gpu, kind, &agents, &cpus))
+                    .collect::<Result<_>>()?,
             };
             heaps.kinds = HeapKind::ALL.into_iter().filter(|kind| heaps.pool(*kind).is_some()).collect();
             Ok(heaps)
         };
         let all_queues = u64::MAX >> (MAX_QUEUES - queues_per_gpu * gpus.len());
-        Ok(Self { gpus: gpus.iter().enumerate().map(heaps).collect::<Result<_>>()?, queues_per_gpu, all_queues })
+        let visible = agents.iter().map(Agent::handle).collect();
+        Ok(Self { gpus: gpus.iter().map(heaps).collect::<Result<_>>()?, queues_per_gpu, all_queues, visible })
     }
 
     /// How many GPUs.
@@ -275,6 +288,13 @@ impl Heaps {
     /// The agent of GPU `gpu`.
     pub fn agent(&self, gpu: usize) -> HsaAgent {
         self.gpus[gpu].agent
+    }
+
+    /// The access of memory of `owner` that somebody else has given to `others`.
+    pub fn access_of(&self, owner: HsaAgent, others: &[HsaAgent]) -> Access {
+        let has_access = |agent: &&HsaAgent| **agent == owner || others.contains(agent);
+        let agents: Vec<_> = self.visible.iter().filter(has_access).copied().collect();
+        if agents.len() == self.visible.len() { Access::All } else { Access::Only(agents.into()) }
     }
 
     /// The pool of `kind` of GPU `gpu`, if it has one.
@@ -334,26 +354,33 @@ impl Heaps {
         }
     }
 
-    /// Whom to give access to memory of `kind` of GPU `owner` that queues of `affinity` use.
-    pub fn agents(&self, kind: HeapKind, owner: usize, affinity: u64) -> Vec<HsaAgent> {
-        let owner = &self.gpus[owner];
-        let mut agents = Vec::new();
-        for (index, gpu) in self.gpus.iter().enumerate() {
-            let is_accessible = match kind {
-                HeapKind::DeviceCoarse | HeapKind::DeviceVisible => owner.accessible_to[index],
-                HeapKind::DeviceFine => owner.fine_accessible_to[index],
-                HeapKind::HostFine => true,
-            };
-            if affinity & self.queues_of(index) == 0 || !is_accessible {
-                continue;
-            }
-            agents.push(gpu.agent);
-            if kind.is_host_visible() && !agents.contains(&gpu.cpu) {
-                agents.push(gpu.cpu);
-            }
-        }
-        agents
+    /// Whom to give access to memory of `kind` of GPU `owner`.
+    #[inline]
+    pub fn grant(&self, kind: HeapKind, owner: usize) -> &Grant {
+        &self.gpus[owner].grants[kind as usize]
     }
+}
+
+/// Who, of the GPUs `agents` of the process and the device's `cpus`, is given access to memory of `kind` of `owner`.
+fn grant(owner: &Gpu, kind: HeapKind, agents: &[Agent], cpus: &[HsaAgent]) -> Result<Grant> {
+    let mut reached = Vec::new();
+    for agent in agents {
+        let is_reached = match kind {
+            _ if agent.handle() == owner.agent().handle() => true,
+            HeapKind::DeviceCoarse | HeapKind::DeviceVisible => owner.info().is_accessible_to(agent)?,
+            HeapKind::DeviceFine => owner.info().fine_is_accessible_to(agent)?,
+            HeapKind::HostFine => true,
+        };
+        if is_reached {
+            reached.push(agent.handle());
+        }
+    }
+    let are_all = reached.len() == agents.len();
+    let access = if are_all { Access::All } else { Access::Only(reached.as_slice().into()) };
+    if kind.is_host_visible() {
+        reached.extend(cpus);
+    }
+    Ok(Grant { agents: reached.into(), access })
 }
 
 #[cold]

@@ -12,24 +12,34 @@ pub mod slab_provider;
 pub mod statistics;
 pub mod transient;
 
+use crate::core::gpu::Gpu;
 use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::transient::Transient;
-use crate::ffi::{Borrowed, Buffer, BufferHandle, MemoryType, Result, status};
+use crate::ffi::{Borrowed, Buffer, BufferHandle, MemoryType, Result, Status, status};
 
-/// The device address of byte `offset` of `buffer`, which may be a span of another one or queue-allocated.
+/// The device address of byte `offset` of `buffer`, which may be a span of another one or queue-allocated, for `gpu`.
 ///
 /// # Errors
-/// OUT_OF_RANGE for an offset past the end. INVALID_ARGUMENT for a buffer that no AMD GPU of this driver can access, or
-/// that `queue_dealloca` has given back; FAILED_PRECONDITION for a queue-allocated one that has no memory yet.
+/// OUT_OF_RANGE for an offset past the end. INVALID_ARGUMENT for a buffer that the GPU has no access to, or that
+/// `queue_dealloca` has given back; FAILED_PRECONDITION for a queue-allocated one that has no memory yet.
 #[inline(always)]
-pub fn device_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
+pub fn device_address(buffer: Buffer<'_>, offset: usize, gpu: &Gpu) -> Result<u64> {
     match own_address(buffer, offset) {
         Some(address) => Ok(address),
-        None => other_address(buffer, offset),
+        None => other_address(buffer, offset, Some(gpu)),
     }
 }
 
-/// The same, of a buffer of this driver's that was not queue-allocated, and an offset that is not past the end.
+/// The device address of byte `offset` of `buffer`, for GPUs that have access to it.
+///
+/// # Errors
+/// Those of [`device_address`], but for access.
+pub fn address_of(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
+    other_address(buffer, offset, None)
+}
+
+/// The device address of byte `offset` of a buffer of this driver's that was not queue-allocated and that every GPU of
+/// the process has access to; none if it is past the end.
 #[inline(always)]
 pub fn own_address(buffer: Buffer<'_>, offset: usize) -> Option<u64> {
     let base = buffer.as_ptr();
@@ -40,10 +50,10 @@ pub fn own_address(buffer: Buffer<'_>, offset: usize) -> Option<u64> {
     (offset <= byte_length).then(|| device.device_address() + (byte_offset + offset) as u64)
 }
 
-/// The same, of any buffer.
+/// As [`device_address`], of any buffer.
 #[inline(never)]
-fn other_address(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
-    match locate(buffer, offset)? {
+fn other_address(buffer: Buffer<'_>, offset: usize, gpu: Option<&Gpu>) -> Result<u64> {
+    match locate(buffer, offset, gpu)? {
         Location::Own(address) | Location::Lent(address, _) => Ok(address),
         Location::Awaited(..) => Err(status!(
             FAILED_PRECONDITION,
@@ -63,11 +73,11 @@ pub enum Location<'a> {
     Awaited(usize, &'a Transient),
 }
 
-/// Where byte `offset` of `buffer` is, which may be a span of another one or queue-allocated.
+/// Where byte `offset` of `buffer` is, which may be a span of another one or queue-allocated; for `gpu`, if there is one.
 ///
 /// # Errors
 /// Those of [`device_address`], but for memory that is not there yet.
-pub fn locate(buffer: Buffer<'_>, offset: usize) -> Result<Location<'_>> {
+pub fn locate<'a>(buffer: Buffer<'a>, offset: usize, gpu: Option<&Gpu>) -> Result<Location<'a>> {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives, and none of these fields changes after it was made.
     let (allocated, byte_offset, byte_length) =
@@ -79,8 +89,8 @@ pub fn locate(buffer: Buffer<'_>, offset: usize) -> Result<Location<'_>> {
     let allocated = unsafe { Borrowed::from_raw(allocated) }
         .ok_or_else(|| status!(INVALID_ARGUMENT, "the buffer has no allocation behind it"))?;
     let offset = byte_offset + offset;
-    if let Some(device) = allocated.downcast::<DeviceBuffer>() {
-        return Ok(Location::Own(device.device_address() + offset as u64));
+    if let Some(device) = DeviceBuffer::of(allocated) {
+        return Ok(Location::Own(address_for(gpu, device)? + offset as u64));
     }
     let transient = Transient::of(allocated).ok_or_else(|| foreign(allocated))?;
     if transient.is_gone() {
@@ -91,13 +101,32 @@ pub fn locate(buffer: Buffer<'_>, offset: usize) -> Result<Location<'_>> {
     }
     // It has its memory since, or not of this driver, or has lost it since.
     match transient.backing() {
-        Some(backing) => match backing.borrow().downcast::<DeviceBuffer>() {
-            Some(device) => Ok(Location::Lent(device.device_address() + offset as u64, transient)),
+        Some(backing) => match DeviceBuffer::of(backing.borrow()) {
+            Some(device) => Ok(Location::Lent(address_for(gpu, device)? + offset as u64, transient)),
             None => Err(foreign(backing.borrow())),
         },
         None if transient.is_gone() => Err(transient.gone()),
         None => Ok(Location::Awaited(offset, transient)),
     }
+}
+
+/// Where `buffer` is for `gpu`.
+fn address_for(gpu: Option<&Gpu>, buffer: &DeviceBuffer) -> Result<u64> {
+    match gpu.filter(|gpu| !buffer.is_accessible_to(gpu.agent().handle())) {
+        None => Ok(buffer.device_address()),
+        Some(gpu) => Err(out_of_reach(gpu, buffer)),
+    }
+}
+
+#[cold]
+fn out_of_reach(gpu: &Gpu, buffer: &DeviceBuffer) -> Status {
+    let (place, address) = (gpu.place(), buffer.device_address());
+    status!(
+        INVALID_ARGUMENT,
+        "{place} has no access to the memory of the buffer at {address:#x}, which is another GPU's: their links do not \
+         let the HSA runtime give it any, or whoever allocated the memory did not; use memory of the types \
+         HOST_LOCAL|DEVICE_VISIBLE, or copy through such"
+    )
 }
 
 /// The buffer that the driver itself maps in place of `buffer`, and where the byte `offset` is there: of a

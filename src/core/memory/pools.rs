@@ -114,10 +114,9 @@ impl GpuMemory {
         let mut providers = Vec::new();
         for kind in HeapKind::ALL {
             if let Some(pool) = heaps.pool(gpu, kind) {
-                // Every GPU of the device that has a way to the memory may use its buffers.
-                let agents = heaps.agents(kind, gpu, heaps.all_queues());
+                let grant = heaps.grant(kind, gpu).clone();
                 let (flush, place) = (heaps.flush(gpu, kind), (gpu, profiler.clone()));
-                providers.push((kind, SlabProvider::create(host_allocator, kind, pool.clone(), agents, flush, place)?));
+                providers.push((kind, SlabProvider::create(host_allocator, kind, pool.clone(), grant, flush, place)?));
             }
         }
         let (kinds, pools) = (providers.iter().map(|(kind, _)| *kind).collect(), Vec::new());

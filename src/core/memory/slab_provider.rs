@@ -5,12 +5,11 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hsa_abi::HsaAgent;
 use parking_lot::Mutex;
 
 use crate::core::gpu::coherent::CoherentUse;
 use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
-use crate::core::memory::heaps::{HeapKind, fit};
+use crate::core::memory::heaps::{Grant, HeapKind, fit};
 use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::tracing::{self, Stream};
@@ -35,7 +34,7 @@ pub struct SlabProvider {
     host_allocator: Allocator,
     kind: HeapKind,
     pool: MemoryPool,
-    agents: Vec<HsaAgent>,
+    grant: Grant,
     flush: Option<HdpFlush>,
     /// What buffers are made in.
     buffers: Arc<Blocks>,
@@ -72,7 +71,7 @@ static VTABLE: raw::iree_hal_slab_provider_vtable_t = raw::iree_hal_slab_provide
 };
 
 impl SlabProvider {
-    /// Slabs of `pool`, which is of `kind`, of the GPU `gpu` of its logical device, accessible to `agents`; `flush` is
+    /// Slabs of `pool`, which is of `kind`, of the GPU `gpu` of its logical device, accessible as `grant` says; `flush` is
     /// for what the host writes there, `profiler` hears of the slabs.
     ///
     /// # Errors
@@ -81,7 +80,7 @@ impl SlabProvider {
         host_allocator: Allocator,
         kind: HeapKind,
         pool: MemoryPool,
-        agents: Vec<HsaAgent>,
+        grant: Grant,
         flush: Option<HdpFlush>,
         (gpu, profiler): (usize, Arc<Profiler>),
     ) -> Result<HalRef<Self>> {
@@ -92,7 +91,7 @@ impl SlabProvider {
             host_allocator,
             kind,
             pool,
-            agents,
+            grant,
             flush,
             buffers,
             gpu,
@@ -112,7 +111,7 @@ impl SlabProvider {
             return Err(status!(INVALID_ARGUMENT, "slabs are not empty"));
         }
         let size = fit(self.pool.info(), length, 0)?;
-        let allocation = self.pool.allocate(size, 0, &self.agents)?;
+        let allocation = self.pool.allocate(size, 0, &self.grant.agents)?;
         let base_ptr = allocation.as_ptr();
         tracing::allocated(Stream::Slabs, base_ptr, size);
         let trace = self.profiler.session().and_then(|session| {
@@ -163,6 +162,7 @@ impl SlabProvider {
             flush: self.flush,
             // The slab's.
             coherent: None,
+            access: self.grant.access.clone(),
             memory: part.map_or(Memory::Borrowed, |part| Memory::Part(Mutex::new(Some(part)))),
         };
         // Deallocation goes through the transient buffer or the pool, so this has no device of its own.

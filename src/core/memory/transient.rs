@@ -260,6 +260,7 @@ impl Transient {
             *self.counted.get() = counted;
         }
         self.is_reserved.store(true, Ordering::Release);
+        // Of memory that not all GPUs get at, each operation asks the backing.
         let address = backing.borrow().downcast::<DeviceBuffer>().map_or(0, DeviceBuffer::device_address);
         self.backing.store(backing.into_ptr(), Ordering::Release);
         self.address.store(address, Ordering::Release);

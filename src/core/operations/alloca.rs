@@ -174,7 +174,7 @@ impl Alloca {
     #[cold]
     fn begin_part(&self, queue: &Queue, backing: &BufferHandle) -> Result<Option<Part>> {
         // A pool of the application's may have other memory than HSA's.
-        let Some(backing) = backing.borrow().downcast::<DeviceBuffer>() else { return Ok(None) };
+        let Some(backing) = DeviceBuffer::of(backing.borrow()) else { return Ok(None) };
         backing.narrow(queue.gpu().agent().library(), self.size.max(1))
     }
 

@@ -76,17 +76,17 @@ impl Plan {
     }
 }
 
-/// Fills in the device addresses of `bindings`, as many as there are `addresses`.
+/// Fills in the device addresses of `bindings` for `gpu`, as many as there are `addresses`.
 ///
 /// # Errors
 /// Those of [`device_address`].
 #[inline(always)]
-fn resolve(bindings: BufferRefs<'_>, addresses: &mut [u64]) -> Result<()> {
+fn resolve(bindings: BufferRefs<'_>, addresses: &mut [u64], gpu: &Gpu) -> Result<()> {
     for (binding, address) in bindings.iter().zip(addresses) {
         let Some(buffer) = binding.buffer else { continue };
         *address = match own_address(buffer, binding.offset) {
             Some(address) => address,
-            None => device_address(buffer, binding.offset)?,
+            None => device_address(buffer, binding.offset, gpu)?,
         };
     }
     Ok(())
@@ -110,7 +110,7 @@ impl DispatchParams<'_> {
         }
         let count = self.bindings.len();
         if count <= FEW {
-            resolve(self.bindings, &mut plan.few[..count])?;
+            resolve(self.bindings, &mut plan.few[..count], queue.gpu())?;
         } else {
             self.resolve_many(plan, queue)?;
         }
@@ -119,7 +119,7 @@ impl DispatchParams<'_> {
             WorkgroupCount::Static(count) => plan.grid = self.launch.grid(count)?,
             WorkgroupCount::Indirect(buffer, offset) => {
                 self.launch.check_indirect_counts()?;
-                plan.count_address = device_address(buffer, offset)?;
+                plan.count_address = device_address(buffer, offset, queue.gpu())?;
                 check_count_address(plan.count_address)?;
                 demand = Demand { packets: 2, kernarg_bytes: KERNARG_ALIGNMENT, ..Demand::default() };
             }
@@ -141,7 +141,7 @@ impl DispatchParams<'_> {
         if plan.many.is_empty() {
             plan.many = queue.take_addresses(self.bindings.len());
         }
-        resolve(self.bindings, &mut plan.many)
+        resolve(self.bindings, &mut plan.many, queue.gpu())
     }
 
     #[inline(always)]

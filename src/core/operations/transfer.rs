@@ -114,13 +114,13 @@ impl<'a> Range<'a> {
         self.buffer.borrow().overlaps(self.offset, (other.buffer.borrow(), other.offset), length)
     }
 
-    /// The device address of the range's first byte.
+    /// The device address of the range's first byte for `gpu`.
     ///
     /// # Errors
     /// Those of [`device_address`].
     #[inline]
-    pub fn address(&self) -> Result<u64> {
-        device_address(self.buffer.borrow(), self.offset)
+    pub fn address(&self, gpu: &Gpu) -> Result<u64> {
+        device_address(self.buffer.borrow(), self.offset, gpu)
     }
 }
 
@@ -252,16 +252,19 @@ impl Transfer<'_> {
     fn command(&self, queue: &Queue, target: u64) -> Result<Option<pm4::Move>> {
         // Who profiles wants the times of a kernel: nothing says when a packet processor has begun and ended with
         // commands.
-        if self.length > pm4::Move::MOST || !queue.takes_commands() { Ok(None) } else { self.small_command(target) }
+        if self.length > pm4::Move::MOST || !queue.takes_commands() {
+            return Ok(None);
+        }
+        self.small_command(queue.gpu(), target)
     }
 
-    fn small_command(&self, target: u64) -> Result<Option<pm4::Move>> {
+    fn small_command(&self, gpu: &Gpu, target: u64) -> Result<Option<pm4::Move>> {
         Ok(match &self.kind {
             Kind::Fill { pattern, pattern_length } => {
                 let bytes: [u8; pm4::Move::MOST] = std::array::from_fn(|i| pattern[i % pattern_length]);
                 pm4::write(target, &bytes[..self.length])
             }
-            Kind::Copy { source } => pm4::copy(source.address()?, target, self.length as u64),
+            Kind::Copy { source } => pm4::copy(source.address(gpu)?, target, self.length as u64),
             Kind::Update { bytes } => pm4::write(target, bytes),
         })
     }
@@ -276,7 +279,7 @@ impl Transfer<'_> {
                 self.plan = Plan::Fill(launch.map_err(invalid)?);
             }
             Kind::Copy { source } => {
-                let launch = plan_copy(shape, source.address()?, target, length);
+                let launch = plan_copy(shape, source.address(queue.gpu())?, target, length);
                 self.plan = Plan::Copy(launch.map_err(invalid)?);
             }
             Kind::Update { bytes } => {
@@ -319,7 +322,7 @@ impl Operation for Transfer<'_> {
         let target = match &self.plan {
             // Resolved with the first part, which is in the ring: the rest must follow.
             Plan::Update { target, range } if self.updated > 0 => target + (self.updated - range.start) as u64,
-            _ => self.target.address()?,
+            _ => self.target.address(queue.gpu())?,
         };
         let command = self.command(queue, target)?;
         let mut demand = Demand { packets: 1, has_commands: command.is_some(), ..Demand::default() };

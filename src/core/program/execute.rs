@@ -152,19 +152,19 @@ impl<'a> Execute<'a> {
         }
     }
 
-    /// Resolves the table of this execution, once.
-    fn resolve(&mut self) -> Result<()> {
+    /// Resolves the table of this execution on `gpu`, once.
+    fn resolve(&mut self, gpu: &Gpu) -> Result<()> {
         let has_table = !self.program.stored.reach.is_empty() || !self.program.stored.late.is_empty();
-        if has_table && self.entries.is_empty() { self.resolve_table() } else { Ok(()) }
+        if has_table && self.entries.is_empty() { self.resolve_table(gpu) } else { Ok(()) }
     }
 
-    fn resolve_table(&mut self) -> Result<()> {
+    fn resolve_table(&mut self, gpu: &Gpu) -> Result<()> {
         let mut entries = SmallVec::new();
         let stored = &self.program.stored;
         for (slot, reach) in stored.reach.iter().enumerate() {
             let bound = if *reach > 0 { self.bindings.get(slot) } else { None };
             entries.push(match bound {
-                Some(bound) => Entry { address: bound.range.address()?, length: bound.length },
+                Some(bound) => Entry { address: bound.range.address(gpu)?, length: bound.length },
                 None => Entry::default(),
             });
         }
@@ -172,7 +172,7 @@ impl<'a> Execute<'a> {
             entries.resize(stored.first_late, Entry::default());
         }
         for late in &stored.late {
-            let (address, length) = (device_address(late.buffer(), 0)?, late.buffer().byte_length() as u64);
+            let (address, length) = (device_address(late.buffer(), 0, gpu)?, late.buffer().byte_length() as u64);
             entries.push(Entry { address, length });
         }
         self.entries = entries;
@@ -278,21 +278,31 @@ impl Submit for Execute<'_> {
     }
 }
 
+/// Checks that a recording for the GPU `of_recording` may execute on `gpu`: addresses and code are those of one agent,
+/// whichever logical devices use it.
+#[cold]
+fn check_same(of_recording: &Gpu, gpu: &Gpu) -> Result<()> {
+    if of_recording.agent().handle() == gpu.agent().handle() {
+        return Ok(());
+    }
+    let (from, to) = (of_recording.place(), gpu.place());
+    Err(status!(
+        INVALID_ARGUMENT,
+        "a command buffer recorded for {from} cannot execute on a queue of {to}; record it for that queue"
+    ))
+}
+
 impl Operation for Execute<'_> {
     fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
-        let (gpu, own) = (self.program.gpu, queue.gpu().index());
-        if gpu != own {
-            return Err(status!(
-                INVALID_ARGUMENT,
-                "a command buffer recorded for GPU {gpu} cannot execute on a queue of GPU {own}"
-            ));
+        if !Arc::ptr_eq(&self.program.gpu, queue.gpu()) {
+            check_same(&self.program.gpu, queue.gpu())?;
         }
         if self.next == 0 {
             // All steps before the first part: once a part is in the ring, the rest must follow.
             if let Some(gone) = self.program.stored.lent.iter().find(|buffer| buffer.is_gone()) {
                 return Err(gone.gone());
             }
-            self.resolve()?;
+            self.resolve(queue.gpu())?;
             let (program, table) = (&**self.program, Table(&self.entries));
             queue.check_fits(program.largest, 0)?;
             for (index, reach) in (0..).zip(&program.stored.reach) {

@@ -17,10 +17,13 @@ pub mod recorder;
 mod records;
 pub mod stream;
 
+use std::sync::Arc;
+
 use device_binaries::UPDATE_PAYLOAD_OFFSET;
 use hsa_abi::{HsaFenceScope, HsaSignal, KernelDispatchPacket, PacketHeader};
 use smallvec::SmallVec;
 
+use crate::core::gpu::Gpu;
 use crate::core::gpu::kernargs::StoredKernargs;
 use crate::core::operations::launch::{IndirectArguments, Launch};
 use crate::core::profile::{FunctionRef, LaunchNote};
@@ -358,8 +361,8 @@ impl Step {
 pub struct Program {
     /// What it was made for.
     pub recording: Recording,
-    /// Index of the GPU it was recorded for.
-    pub gpu: usize,
+    /// The GPU it was recorded for.
+    pub gpu: Arc<Gpu>,
     /// What it is made of.
     pub stored: Stored,
     /// The most that a step needs, packets and kernarg bytes each by itself.

@@ -51,8 +51,9 @@ impl Recorder {
     /// its memory each execution sees whether it still has.
     #[inline(never)]
     fn place_of_other(&mut self, buffer: Buffer<'_>, offset: usize) -> Result<Place> {
+        let location = locate(buffer, offset, Some(self.gpu()))?;
         let storage = &mut *self.storage;
-        match locate(buffer, offset)? {
+        match location {
             Location::Own(address) => {
                 self.keep(buffer);
                 Ok(Place::Known(address))
