@@ -21,7 +21,7 @@ use crate::steps::{Step, Steps};
 use crate::target::Target;
 
 /// What of the sources is in the archive's folder `driver`, which is given to `IREE_CMAKE_PLUGIN_PATHS`.
-const DRIVER: [&str; 7] = [
+const DRIVER: [&str; 8] = [
     "CMakeLists.txt",
     "iree_runtime_plugin.cmake",
     "build_support/iree.cmake",
