@@ -631,6 +631,25 @@ fn run_models(layout: &Layout, steps: &Steps, targets: &[Target], hsa: &Hsa, con
     Ok(total)
 }
 
+/// Networks of many small allocations, with state: those whose memory goes from queue to queue.
+const RACING_NETWORKS: &str = "silero-*";
+
+/// How long a soak under the check for races is among all tests.
+const RACE_SOAK_TIME: Duration = Duration::from_secs(30);
+
+/// Samples of what allocates on several queues, under the check for races.
+fn run_races(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
+    let mut total = Tally::default();
+    for queues in [2, 4] {
+        let race = Conditions::race(Some(queues));
+        total += models::run(layout, steps, target, &Hsa::Sim, &race)?;
+        total += onnx::networks::run(layout, steps, std::slice::from_ref(target), &race, RACING_NETWORKS)?;
+        let options = soak::Options { seed: 1, time: RACE_SOAK_TIME, programs: u64::MAX };
+        total += soak::run(layout, steps, target, options, &race)?;
+    }
+    Ok(total)
+}
+
 /// The target that was given, or those by default.
 fn targets_or(target: Option<Target>, default: &[&str]) -> Result<Vec<Target>> {
     match target {
@@ -660,6 +679,7 @@ fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally>
     total += probes::run_all(layout, steps)?;
     total += profile::run(layout, steps, &targets[0])?;
     total += bazel::run(layout, steps)?;
+    total += run_races(layout, steps, &targets[0])?;
     // A finding is a failure, too, so that the sample need not be run without the check.
     let race = Conditions::race(None);
     for target in &targets {

@@ -16,7 +16,8 @@ OPSET = 17
 def save(folder, name, array, kind):
     """Writes an array as iree-run-module reads it; `type` is what its file does not say."""
     if kind is None:
-        numpy.save(folder / f"{name}.npy", array)
+        # iree-run-module reads arrays in the order of C alone.
+        numpy.save(folder / f"{name}.npy", numpy.asarray(array, order="C"))
         return {"file": f"{name}.npy", "type": None, "shape": array.shape}
     array.tofile(folder / f"{name}.bin")
     return {"file": f"{name}.bin", "type": kind, "shape": array.shape}
@@ -99,6 +100,50 @@ def trim_padding(model):
             pads[rank + axis] -= min(unused, pads[rank + axis])
 
 
+def split_directions(model):
+    """Makes two GRUs of each that reads a sequence both ways, which iree-compile 3.13.0 does not lower: the second reads, and writes, the
+    sequence turned round. Weights must be constants."""
+    shapes = shapes_of(model)
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    for node in [node for node in model.graph.node if node.op_type == "GRU"]:
+        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        if attributes.get("direction") != b"bidirectional":
+            continue
+        if len(node.input) > 4 and node.input[4]:
+            raise ValueError("a GRU of sequences of several lengths")
+        made, states = [], [value for value in node.output[1:] if value]
+        turned = numpy.arange(shapes[node.input[0]][0])[::-1].copy()
+        turned = numpy_helper.from_array(turned, f"{node.output[0]}_turned")
+        model.graph.initializer.append(turned)
+        for direction in range(2):
+            name = f"{node.output[0]}_{direction}"
+            inputs, weights = [node.input[0]], [constants[value][direction : direction + 1] for value in node.input[1:4]]
+            if direction:
+                made.append(helper.make_node("Gather", [node.input[0], turned.name], [f"{name}_x"], axis=0))
+                inputs = [f"{name}_x"]
+            for index, weight in enumerate(weights):
+                model.graph.initializer.append(numpy_helper.from_array(weight, f"{name}_w{index}"))
+                inputs.append(f"{name}_w{index}")
+            if len(node.input) > 5:
+                index = numpy_helper.from_array(numpy.array([direction]), f"{name}_index")
+                model.graph.initializer.append(index)
+                made.append(helper.make_node("Gather", [node.input[5], index.name], [f"{name}_h"], axis=0))
+                inputs += ["", f"{name}_h"]
+            kept = {key: value for key, value in attributes.items() if key in ("hidden_size", "linear_before_reset")}
+            outputs = [f"{name}_turned" if direction else f"{name}_y", f"{name}_state"]
+            made.append(helper.make_node("GRU", inputs, outputs, **kept))
+        made.append(helper.make_node("Gather", [f"{name}_turned", turned.name], [f"{name}_y"], axis=0))
+        first, second = f"{node.output[0]}_0", name
+        if node.output[0]:
+            made.append(helper.make_node("Concat", [f"{first}_y", f"{second}_y"], [node.output[0]], axis=1))
+        if states:
+            made.append(helper.make_node("Concat", [f"{first}_state", f"{second}_state"], states, axis=0))
+        place = list(model.graph.node).index(node)
+        model.graph.node.remove(node)
+        for index, new in enumerate(made):
+            model.graph.node.insert(place + index, new)
+
+
 def import_for_compiler(model, path):
     """Imports a model after what iree-compile does not do by itself; the name of the function."""
     if model.opset_import[0].version < OPSET:
@@ -110,4 +155,5 @@ def import_for_compiler(model, path):
     optimized.unlink()
     gather_reflections(model)
     trim_padding(model)
+    split_directions(model)
     return import_model(model, path)

@@ -126,6 +126,11 @@ impl<'a> Judge<'a> {
             let what = format!("the compiler made a kernel without s_endpgm for {}: {kernel}", self.target);
             return Ok((Outcome::Compilers, what));
         }
+        if let Err(error) = &gpu
+            && is_race_in_kernel(error)
+        {
+            return Ok((Outcome::Compilers, error.clone()));
+        }
         let cpu = match self.on_cpu(call)? {
             Ok(cpu) => cpu,
             Err(refused) => {
@@ -178,6 +183,11 @@ impl<'a> Judge<'a> {
             Err(_) => call.read_results(&kept).map(|results| Ok(Ok(results))),
         }
     }
+}
+
+/// Whether `error` tells of a race within a dispatch: what orders its waves is the compiler's.
+fn is_race_in_kernel(error: &str) -> bool {
+    error.contains("race: kernel ") && !error.contains("nothing orders the two dispatches")
 }
 
 /// The kernel in `module` that `error` names, if its code never ends: the compiler has found it to be `unreachable`.

@@ -28,15 +28,89 @@ def file(path, _):
     return {"bytes": numpy.array([first + last], numpy.int32)}
 
 
-def speech(path, _):
-    """Silero's view of speech: pieces of 512 samples with the 64 before; the state of an LSTM, at first 0."""
+def samples_of(path):
+    """The samples of a sound of 16 kHz, from -1 to 1."""
     with wave.open(str(path)) as sound:
         assert (sound.getframerate(), sound.getsampwidth(), sound.getnchannels()) == (16000, 2, 1)
-        samples = numpy.frombuffer(sound.readframes(sound.getnframes()), numpy.int16) / numpy.float32(32768)
-    samples = numpy.concatenate([numpy.zeros(64, numpy.float32), samples])
-    pieces = [samples[start : start + 576] for start in range(0, len(samples) - 575, 512)]
+        return numpy.frombuffer(sound.readframes(sound.getnframes()), numpy.int16) / numpy.float32(32768)
+
+
+def speech_pieces(path):
+    """Pieces of 512 samples with the 64 before."""
+    samples = numpy.concatenate([numpy.zeros(64, numpy.float32), samples_of(path)])
+    return numpy.stack([samples[start : start + 576] for start in range(0, len(samples) - 575, 512)])
+
+
+def speech(path, _):
+    """Silero's view of speech: its pieces; the state of an LSTM, at first 0."""
     state = numpy.zeros((1, 1, 128), numpy.float32)
-    return {"input": numpy.stack(pieces), "h": state, "c": state}
+    return {"input": speech_pieces(path), "h": state, "c": state}
+
+
+def speech_alone(path, _):
+    return {"input": speech_pieces(path)}
+
+
+def features(path, _):
+    """Features as Silero's encoder gives them, and a state."""
+    random = numpy.random.default_rng(1)
+    state = random.uniform(-1, 1, (2, 1, 128)).astype(numpy.float32)
+    return {"input": numpy.abs(random.normal(0, 1, (1, 128))).astype(numpy.float32), "state": state}
+
+
+def spectrum(path, size, step, count):
+    """Magnitudes of Fourier transforms of windows of speech: so many windows of `size` samples, `step` apart."""
+    samples = numpy.resize(samples_of(path), size + step * (count - 1))
+    windows = numpy.stack([samples[step * index :][:size] for index in range(count)]) * numpy.hanning(size)
+    return numpy.abs(numpy.fft.rfft(windows))
+
+
+def echo(path, _):
+    """AECMOS's view of three sounds, of which one is quieter and one is late: logarithms of mel spectra; the state of GRUs."""
+    mels = numpy.log10(spectrum(path, 512, 256, 60)[:, :160] ** 2 + 1e-7) / 4
+    sounds = numpy.stack([mels, mels - 0.2, numpy.roll(mels, 3, 0)]).astype(numpy.float32)
+    return {"input": sounds[None], "h0": numpy.zeros((4, 1, 64), numpy.float32)}
+
+
+def nine_seconds(path, _):
+    return {"input_1": numpy.resize(samples_of(path), 144160)[None]}
+
+
+def melody(path, _):
+    """Basic Pitch's view of a sound: 43,844 samples."""
+    return {"serving_default_input_2:0": numpy.resize(samples_of(path), 43844)[None, :, None]}
+
+
+def electrodes(path, _):
+    """A spectrum as that of an EEG: 100 frequencies at 40 times."""
+    return {"x": numpy.log(spectrum(path, 256, 128, 40)[:, :100].T + 1e-3).astype(numpy.float32)[None]}
+
+
+def sleep(path, _):
+    """30 s of an EEG, and its power in 15 bands."""
+    signal = numpy.resize(samples_of(path), 7500)
+    bands = spectrum(path, 128, 2, 7500)[:, 1:16].T
+    return {"raw_signal": signal[None, None] * 4, "spectrogram": numpy.log(bands + 1e-3).astype(numpy.float32)[None]}
+
+
+def name(path, _):
+    """Letters of a name, as numbers."""
+    return {"src": numpy.array([[2, 14, 9, 31, 20, 7, 12, 3]], numpy.int64), "src_mask": numpy.ones((1, 8), bool)}
+
+
+def name_so_far(path, _):
+    """What the decoder has written, and what the encoder has left."""
+    random = numpy.random.default_rng(1)
+    memory = numpy.tanh(random.normal(0, 1, (1, 8, 256))).astype(numpy.float32)
+    hidden = numpy.tanh(random.normal(0, 1, (1, 2, 256))).astype(numpy.float32)
+    prefix = numpy.array([[2, 14, 30, 21]], numpy.int64)
+    return {"prefix": prefix, "memory": memory, "src_mask": numpy.ones((1, 8), bool), "hidden": hidden}
+
+
+def person(path, _):
+    """A picture of 320 x 320: planes from 0 to 1."""
+    picture = Image.open(path).convert("RGB").resize((320, 320))
+    return {"images": numpy.ascontiguousarray(numpy.asarray(picture, numpy.float32).transpose(2, 0, 1))[None] / 255}
 
 
 def text(path, _):
@@ -58,7 +132,8 @@ def photograph(path, _):
     return {"input.1": numpy.ascontiguousarray(pixels.transpose(2, 0, 1))[None]}
 
 
-INPUTS = {made.__name__: made for made in [file, speech, text, line, turned_line, photograph]}
+MADE = [file, speech, speech_alone, features, echo, nine_seconds, melody, electrodes, sleep, name, name_so_far, text, line]
+INPUTS = {made.__name__: made for made in [*MADE, turned_line, photograph, person]}
 
 
 def prepare(network, project, wheels, folder):
