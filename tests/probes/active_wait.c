@@ -3,7 +3,6 @@
 // An ACTIVE wait with a time limit sees a kernel end within it, and the limit
 // pass before that.
 //
-//
 // expect before the end: DEADLINE_EXCEEDED
 // expect no time at all: DEADLINE_EXCEEDED
 // expect within the limit: OK

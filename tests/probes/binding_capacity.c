@@ -2,8 +2,6 @@
 //
 // A recording's memory goes by the bindings that it uses, not by those that it may use.
 //
-// pending: memory goes by the capacity
-//
 // expect begin: OK
 // expect end: OK
 // expect it took more than 64 MiB: no

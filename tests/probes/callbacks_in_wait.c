@@ -3,7 +3,6 @@
 // A thread that waits for one semaphore may hold a lock that the callback of a
 // later one takes: callbacks of what the thread does not wait for run elsewhere.
 //
-//
 // expect waits: OK
 // expect[amdgpu_rs] the waiting thread ran some of later work: no -- a caller may hold a lock that they take
 // expect[amdgpu] the waiting thread ran some of later work: yes -- it drains all that is complete

@@ -5,7 +5,6 @@
 //
 // agents: gfx1100,gfx1100
 //
-//
 // expect flags: 0x995
 // expect semaphores: export 0x0, import 0x0
 // expect buffers: export 0x0, import 0x0

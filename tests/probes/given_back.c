@@ -3,8 +3,6 @@
 // A recording that names queue-allocated memory which was given back does not
 // write into the memory of who got it.
 //
-// pending: recorded addresses outlive their owners
-//
 // expect transfer: INVALID_ARGUMENT
 // expect transfer reaches the new owner: no
 // expect[amdgpu_rs] dispatch: INVALID_ARGUMENT -- as for transfers

@@ -3,8 +3,6 @@
 // Implicit arguments are where the kernel's metadata says that they are, which
 // code object version 4 has elsewhere than 5.
 //
-// pending: they are written by position
-//
 // expect[amdgpu_rs] version 4, first words: 0 0 0 0 0 0 -- global offsets
 // expect[amdgpu] version 4, first words: 3 1 1 65538 1 0 -- it writes those of version 5 whatever the metadata says
 // expect version 5, first words: 3 1 1 65538 1 0

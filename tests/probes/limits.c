@@ -3,8 +3,6 @@
 // Launches beyond the GPU's limits, or the kernel's, are refused: nothing of
 // them reaches the queue.
 //
-// pending: they reach the queue
-//
 // expect 1024 x 2 work-items: INVALID_ARGUMENT
 // expect 2048 work-items by the kernel's metadata: INVALID_ARGUMENT
 // expect 1 MiB of LDS by the launch: INVALID_ARGUMENT

@@ -2,7 +2,6 @@
 //
 // What a device answers to iree_hal_device_query_i64.
 //
-//
 // expect hal.device concurrency: 2
 // expect hal.dispatch concurrency: 96
 // expect hal.device.id amdgpu*: 1

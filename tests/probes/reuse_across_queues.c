@@ -3,8 +3,6 @@
 // Memory that one queue gives back behind work that still runs is not given to
 // another queue that does not wait for it, whatever the size that it asks for.
 //
-// pending: IREE's TLSF gives remainders of freed blocks without their history
-//
 // expect[amdgpu_rs] some were overwritten: no -- blocks keep their history
 // expect[amdgpu] some were overwritten: yes -- its pool is IREE's TLSF, which gives remainders of freed blocks no history
 

@@ -3,8 +3,6 @@
 // Code is loaded by the format that it is said to have, for the queues that
 // are named.
 //
-// pending: the format is ignored
-//
 // expect the format seen: gfx1100
 // expect by the format seen: OK
 // expect rocm-hsaco-fb: INCOMPATIBLE
