@@ -77,6 +77,20 @@ fn kernels_on_several_queues_share_atomics() {
     destroy(&[done]);
 }
 
+/// As many workgroups of both as there are hold the GPU together, on one thread each.
+#[test]
+fn kernels_of_one_queue_wait_for_those_of_another() {
+    let hsa = Hsa::new();
+    let code = load_code(hsa.gpu(), GFX11).unwrap();
+    let queues = [Queue::new(hsa.gpu(), 64), Queue::new(hsa.gpu(), 64)];
+    let done = signal(2);
+    let flag = hsa.host_memory::<u32>(1);
+    queues[0].submit(&code.packet("spin", 4, kernargs(&hsa, flag), done));
+    queues[1].submit(&code.packet("fill", 1, kernargs(&hsa, FillArgs { out: flag, value: 1, count: 1 }), done));
+    wait_for(done, 0);
+    destroy(&[done]);
+}
+
 #[test]
 fn an_empty_grid_completes() {
     let hsa = Hsa::new();

@@ -122,17 +122,18 @@ fn a_load_that_is_not_waited_for_is_found_where_the_source_has_it() {
 
 #[test]
 fn workgroups_that_wait_for_later_ones_are_found() {
-    let next = "wait_for_next --grid 3 --block 64 --arg buffer:16";
+    // A GPU of 304 compute units, each with LDS for one workgroup.
+    let next = "wait_for_next --grid 307 --block 64 --dynamic-lds 40000 --arg buffer:1232";
     let (code, _, err) = run_with(&order(), &format!("{next}=zero"), &[("HSA_SIM_TIMEOUT", "1")]);
     assert_eq!(code, 1, "{err}");
     assert!(
         err.contains("sync: kernel wait_for_next: the wave goes on here for ever") && err.contains("order.s:"),
         "{err}"
     );
-    assert!(err.contains("; 2 of 3 workgroups have not begun"), "{err}");
+    assert!(err.contains("; 3 of 307 workgroups have not begun"), "{err}");
     assert!(err.contains("a fault, 1 findings"), "{err}");
     // Flags that are set already.
-    assert_eq!(run(&order(), &format!("{next}=iota-u32")).0, 0);
+    assert_eq!(run(&order(), "wait_for_next --grid 3 --block 64 --arg buffer:16=iota-u32").0, 0);
 }
 
 #[test]

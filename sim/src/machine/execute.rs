@@ -25,7 +25,7 @@ use super::performance::Instructions;
 use super::pm4::PlacedCommand;
 use super::profile::Sources;
 use super::queue::Queue;
-use super::{Machine, scratch};
+use super::{Machine, occupancy, scratch};
 
 /// A kernel that packets can name. Its code is decoded when it is first dispatched.
 pub struct Kernel {
@@ -238,6 +238,12 @@ pub fn dispatch(
     }
     let watch = watch.or(instructions.as_ref().map(|instructions| Watch::Count(instructions)));
     let watch = watch.or(follower.as_ref().map(|follower| Watch::Steps(follower)));
+    let gpu = machine.agents[queue.agent.0].gpu.as_ref();
+    let demand = occupancy::Demand {
+        lanes: kernel.lanes(target),
+        registers: decoded.vector_registers() as u32,
+        has_two_units: kernel.has_two_units(target),
+    };
     let launch = Launch {
         packet: *packet,
         packet_addr: queue.slot(id),
@@ -245,6 +251,7 @@ pub fn dispatch(
         dispatch_id: id,
         user_registers: commanded.map(|commanded| commanded.user_registers),
         threads: machine.config.threads,
+        resident: gpu.map_or(1, |gpu| occupancy::resident(gpu, target, packet, demand)),
         cancel: Some(running.flag()),
         watch,
     };
@@ -286,16 +293,17 @@ pub fn dispatch(
     if asks { scratch::release(machine, queue) } else { Ok(()) }
 }
 
-/// A kernel that does not end while workgroups of it have not begun: as many as there are threads run at once, until
-/// they end.
+/// A kernel that does not end while workgroups of it have not begun: as many as the GPU holds run at once, until they
+/// end.
 fn waiting(kernel: &Kernel, decoded: &sim_wave::Kernel, fault: &Fault, begun: u64, workgroups: u64) -> Finding {
     let mut line = decoded.line((fault.pc - kernel.code.base) as u32);
     line.source = kernel.source(line.pc);
     Finding {
         check: "sync",
         what: format!(
-            "the wave goes on here for ever, and was stopped; {} of {workgroups} workgroups have not begun, as those \
-             before them have not ended: what waits for them waits for ever",
+            "the wave goes on here for ever, and was stopped; {} of {workgroups} workgroups have not begun, as the GPU \
+             holds no more than the {begun} before them, which have not all ended: what waits for the others waits for \
+             ever",
             workgroups - begun
         ),
         memory: None,

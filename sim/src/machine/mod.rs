@@ -30,6 +30,7 @@ pub mod hdp;
 pub mod leaks;
 pub mod loader;
 pub mod memory;
+pub mod occupancy;
 pub mod order;
 pub mod packet;
 pub mod parts;

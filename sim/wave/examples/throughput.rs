@@ -111,6 +111,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         dispatch_id: 0,
         user_registers: None,
         threads: std::env::var("HOST_THREADS").map_or(Ok(1), |n| n.parse())?,
+        resident: 64,
         cancel: None,
         watch: None,
     };

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Running a kernel over a grid: workgroups over threads, waves of a workgroup in turns on one thread.
+//!
+//! Workgroups may wait for each other if the GPU holds them at the same time: a workgroup that goes on for long gives
+//! way to others on its thread, which begins further ones as long as the GPU has room ([`Launch::resident`]). Mostly
+//! workgroups end before that, and run one after the other. What a slice of time is is counted in what waves do, so that
+//! on one thread a dispatch always runs in the same way.
 
 use crate::count::Count;
 use crate::fault::{Access, Fault, FaultKind};
@@ -10,7 +15,7 @@ use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
 use crate::observer::{Observer, Off};
 use crate::profile::Profile;
-use crate::program::Program;
+use crate::program::{PATIENCE, PATIENCE_WITH_CACHES, Program};
 use crate::sanitizer::{Sanitizer, Shared};
 use crate::steps::Steps;
 use crate::trace::Trace;
@@ -23,7 +28,15 @@ use std::time::{Duration, Instant};
 /// Work that one thread does before the others are started: most dispatches of a real program are over by then.
 const ALONE: Duration = Duration::from_micros(60);
 
-/// Runs a kernel to its end. Workgroups start in order; with one thread they also run one after the other.
+/// What a workgroup may spend before it gives way: backward branches of the wave that makes most of them, in one turn
+/// or several. It is less where several workgroups are under way on a thread.
+const SLICE: u32 = PATIENCE;
+const SHARED_SLICE: u32 = 1 << 10;
+/// What a round in which a wave sleeps costs, in backward branches: it likely waits for others.
+const SLEEP: u32 = 1 << 8;
+
+/// Runs a kernel to its end. Workgroups start in order; with one thread they also run one after the other, but for those
+/// that go on for long.
 ///
 /// # Errors
 /// The first fault of any wave; the other waves then stop at their next turn, with the grid partly done.
@@ -85,6 +98,8 @@ struct Dispatch<'a, const L: usize> {
     total: u64,
     /// The workgroup to start next.
     next: AtomicU64,
+    /// Workgroups under way, in the storage of workers.
+    resident: AtomicU64,
     failure: Mutex<Option<Box<Fault>>>,
     /// Whether there is one.
     failed: AtomicBool,
@@ -129,12 +144,13 @@ impl<'a, const L: usize> Dispatch<'a, L> {
             groups,
             total,
             next: AtomicU64::new(0),
+            resident: AtomicU64::new(0),
             failure: Mutex::new(None),
             failed: AtomicBool::new(false),
         })
     }
 
-    /// Each thread has an observer of its own, which `observe` makes.
+    /// Each workgroup under way has an observer, which `observe` makes; later ones take it over.
     fn run<O: Observer<L>>(&self, observe: impl Fn() -> O + Sync) -> Result<Counters, Box<Fault>> {
         let observe = &observe;
         let mut counters = Counters::default();
@@ -144,9 +160,9 @@ impl<'a, const L: usize> Dispatch<'a, L> {
             let call_helpers = || {
                 let left = self.total.saturating_sub(self.next.load(Ordering::Relaxed));
                 let help = || {
-                    let mut worker = Worker::new(self, observe());
-                    while worker.run_next() {}
-                    worker.counters
+                    let mut thread = Thread::new(self, observe);
+                    while thread.run_slice() {}
+                    thread.counters
                 };
                 let count = left.min(self.launch.threads.saturating_sub(1) as u64);
                 (0..count).map(|_| scope.spawn(help)).collect()
@@ -155,21 +171,16 @@ impl<'a, const L: usize> Dispatch<'a, L> {
             if self.memory.caches().is_some() {
                 helpers = call_helpers();
             }
-            let mut worker = Worker::new(self, observe());
-            while worker.run_next() {
+            let mut thread = Thread::new(self, observe);
+            while thread.run_slice() {
                 if helpers.is_empty() && self.launch.threads > 1 && start.elapsed() > ALONE {
                     helpers = call_helpers();
                 }
             }
-            counters = worker.counters;
+            counters = thread.counters;
             for helper in helpers {
                 match helper.join() {
-                    Ok(theirs) => {
-                        counters.wave_instructions += theirs.wave_instructions;
-                        counters.global_accesses += theirs.global_accesses;
-                        counters.workgroups += theirs.workgroups;
-                        counters.waves += theirs.waves;
-                    }
+                    Ok(theirs) => add(&mut counters, &theirs),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
@@ -178,6 +189,102 @@ impl<'a, const L: usize> Dispatch<'a, L> {
             Some(fault) => Err(fault),
             None => Ok(counters),
         }
+    }
+
+    /// The number of a workgroup to begin beside those under way; none if all have begun or the GPU is full.
+    fn begin_another(&self) -> Option<u64> {
+        // Relaxed, as below: only counts are shared.
+        if self.next.load(Ordering::Relaxed) >= self.total {
+            return None;
+        }
+        let begun = self.resident.fetch_add(1, Ordering::Relaxed) < self.launch.resident.max(1);
+        let number = if begun { self.begin_next() } else { None };
+        if number.is_none() {
+            self.resident.fetch_sub(1, Ordering::Relaxed);
+        }
+        number
+    }
+
+    /// The number of the workgroup that takes the place of one that has ended.
+    fn begin_next(&self) -> Option<u64> {
+        // Relaxed: the number is all that is shared through it; memory is published by the thread scope and the
+        // packet's fences.
+        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < self.total)
+    }
+
+    /// Notes the first fault. No thread begins another workgroup, and none goes on with its own.
+    fn fail(&self, fault: Box<Fault>) {
+        self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(fault);
+        self.next.store(self.total, Ordering::Relaxed);
+        self.failed.store(true, Ordering::Relaxed);
+    }
+}
+
+fn add(counters: &mut Counters, more: &Counters) {
+    counters.wave_instructions += more.wave_instructions;
+    counters.global_accesses += more.global_accesses;
+    counters.workgroups += more.workgroups;
+    counters.waves += more.waves;
+}
+
+/// One thread of a dispatch.
+struct Thread<'a, const L: usize, O, F> {
+    dispatch: &'a Dispatch<'a, L>,
+    observe: &'a F,
+    /// Those with workgroups under way. Mostly it is one.
+    workers: Vec<Worker<'a, L, O>>,
+    /// The one whose turn it is.
+    current: usize,
+    has_begun: bool,
+    counters: Counters,
+}
+
+impl<'a, const L: usize, O: Observer<L>, F: Fn() -> O> Thread<'a, L, O, F> {
+    fn new(dispatch: &'a Dispatch<'a, L>, observe: &'a F) -> Self {
+        Thread { dispatch, observe, workers: Vec::new(), current: 0, has_begun: false, counters: Counters::default() }
+    }
+
+    /// Runs a workgroup until it ends or gives way; false if this thread has nothing more to do, or the dispatch has
+    /// failed.
+    fn run_slice(&mut self) -> bool {
+        let dispatch = self.dispatch;
+        if !self.has_begun {
+            self.has_begun = true;
+            self.begin_another();
+        }
+        let is_alone = self.workers.len() == 1;
+        let Some(worker) = self.workers.get_mut(self.current) else { return false };
+        match worker.run(if is_alone { SLICE } else { SHARED_SLICE }) {
+            Ok(true) => match dispatch.begin_next() {
+                Some(number) => worker.begin(number),
+                None => {
+                    dispatch.resident.fetch_sub(1, Ordering::Relaxed);
+                    add(&mut self.counters, &worker.counters);
+                    self.workers.remove(self.current);
+                    self.current = self.current.checked_rem(self.workers.len()).unwrap_or(0);
+                }
+            },
+            Ok(false) => {
+                if !self.begin_another() {
+                    self.current = (self.current + 1) % self.workers.len();
+                }
+            }
+            Err((kind, wave)) => {
+                dispatch.fail(worker.fault(kind, wave));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Begins a workgroup beside those under way, if there is one and room for it. It is the next to run.
+    fn begin_another(&mut self) -> bool {
+        let Some(number) = self.dispatch.begin_another() else { return false };
+        let mut worker = Worker::new(self.dispatch, (self.observe)());
+        worker.begin(number);
+        self.current = self.workers.len();
+        self.workers.push(worker);
+        true
     }
 }
 
@@ -189,12 +296,17 @@ enum State {
     Ended,
 }
 
-/// One thread of a dispatch, with storage that its workgroups use one after the other.
+/// A workgroup under way, in storage that others have after it.
 struct Worker<'a, const L: usize, O> {
     dispatch: &'a Dispatch<'a, L>,
     observer: O,
     group: Group<'a>,
     waves: Vec<Wave<L>>,
+    /// Of the workgroup's waves, the first ones.
+    states: Vec<State>,
+    /// The workgroup's number in the grid, and its id.
+    number: u64,
+    id: [u32; 3],
     counters: Counters,
 }
 
@@ -211,34 +323,17 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             named: Vec::new(),
             target: dispatch.program.target,
         };
-        Worker { dispatch, observer, group, waves: Vec::new(), counters: Counters::default() }
+        let (waves, states) = (Vec::new(), Vec::new());
+        Worker { dispatch, observer, group, waves, states, number: 0, id: [0; 3], counters: Counters::default() }
     }
 
-    /// Takes a workgroup and runs it; false if there is none or the dispatch has failed.
-    fn run_next(&mut self) -> bool {
+    /// Sets up the workgroup of that number in the grid.
+    fn begin(&mut self, number: u64) {
         let dispatch = self.dispatch;
-        // Relaxed: the number is all that is shared through it; memory is published by the thread scope and the
-        // packet's fences.
-        let number = dispatch.next.fetch_add(1, Ordering::Relaxed);
-        if number >= dispatch.total {
-            return false;
-        }
         let [nx, ny, _] = dispatch.groups.map(u64::from);
         let id = [number % nx, number / nx % ny, number / (nx * ny)].map(|n| n as u32);
-        if let Err((kind, wave)) = self.workgroup(id, number) {
-            let fault = self.fault(kind, id, wave);
-            dispatch.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(fault);
-            // No thread takes another workgroup, and none goes on with its own.
-            dispatch.next.store(dispatch.total, Ordering::Relaxed);
-            dispatch.failed.store(true, Ordering::Relaxed);
-            return false;
-        }
-        true
-    }
-
-    /// Runs one workgroup, of that number in the grid.
-    fn workgroup(&mut self, id: [u32; 3], number: u64) -> Result<(), (FaultKind, usize)> {
-        let packet = &self.dispatch.launch.packet;
+        (self.number, self.id) = (number, id);
+        let packet = &dispatch.launch.packet;
         // Workgroups at the grid's edge have only the work-items that are in the grid.
         let size = [0, 1, 2].map(|i| {
             let full = u32::from(packet.workgroup_size[i]);
@@ -247,95 +342,119 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
         let count = size.iter().product::<u32>().div_ceil(L as u32) as usize;
         self.group.lds.fill(0);
         (self.group.waves, self.group.arrived) = (count as u32, 0);
-        self.group.named = vec![Named::default(); self.dispatch.kernel.start.named_barriers()];
+        self.group.named = vec![Named::default(); dispatch.kernel.start.named_barriers()];
         for index in 0..count {
             if index == self.waves.len() {
-                let mut wave = Wave::new(self.dispatch.kernel.registers.total(), packet.private_segment_size);
-                wave.set_constants(&self.dispatch.program.constants);
+                let mut wave = Wave::new(dispatch.kernel.registers.total(), packet.private_segment_size);
+                wave.set_constants(&dispatch.program.constants);
                 self.waves.push(wave);
             }
             let wave = &mut self.waves[index];
-            wave.v[..self.dispatch.kernel.registers.total()].fill(Row::ZERO);
+            wave.v[..dispatch.kernel.registers.total()].fill(Row::ZERO);
             wave.s = [0; slot::PADDED];
             wave.scc = false;
-            wave.next = self.dispatch.program.entry;
+            wave.next = dispatch.program.entry;
             (wave.count, wave.global_accesses) = (0, 0);
             wave.index = index as u32;
             (wave.signals, wave.waits) = (0, 0);
             (wave.joined, wave.at_named) = (0, false);
-            let Dispatch { kernel, launch, preloaded, .. } = self.dispatch;
+            let Dispatch { kernel, launch, preloaded, .. } = dispatch;
             kernel.start.wave(wave, launch, preloaded, id, size, index as u32);
         }
+        self.states.clear();
+        self.states.resize(count, State::Ready);
         self.observer.begin(id, &self.waves[..count], &self.group);
-        let result = self.take_turns(count, number);
-        self.counters.workgroups += 1;
-        self.counters.waves += count as u64;
-        for wave in &self.waves[..count] {
-            self.counters.wave_instructions += wave.count;
-            self.counters.global_accesses += wave.global_accesses;
+    }
+
+    /// Runs the workgroup until it ends, or has spent a slice of so many backward branches. Returns whether it has ended.
+    ///
+    /// # Errors
+    /// The fault of a wave, and which one.
+    fn run(&mut self, slice: u32) -> Result<bool, (FaultKind, usize)> {
+        let result = self.take_turns(slice);
+        if !matches!(result, Ok(false)) {
+            self.counters.workgroups += 1;
+            self.counters.waves += self.states.len() as u64;
+            for wave in &self.waves[..self.states.len()] {
+                self.counters.wave_instructions += wave.count;
+                self.counters.global_accesses += wave.global_accesses;
+            }
         }
         result
     }
 
     /// Runs each wave until it ends, waits or yields, in turns.
-    fn take_turns(&mut self, count: usize, workgroup: u64) -> Result<(), (FaultKind, usize)> {
-        let mut states = vec![State::Ready; count];
+    fn take_turns(&mut self, slice: u32) -> Result<bool, (FaultKind, usize)> {
+        let mut left = slice;
+        let patience = if self.dispatch.memory.caches().is_some() { PATIENCE_WITH_CACHES } else { slice };
         loop {
-            for index in 0..count {
-                if states[index] != State::Ready {
+            // What the wave that spends most does in this round; a barrier costs something, too.
+            let mut spent = 1;
+            for index in 0..self.states.len() {
+                if self.states[index] != State::Ready {
                     continue;
                 }
                 if must_stop(self.dispatch) {
-                    return Err((self.cancelled(&states), index));
+                    return Err((self.cancelled(), index));
                 }
-                let state = &mut states[index];
+                let state = &mut self.states[index];
                 let wave = &mut self.waves[index];
-                match self.dispatch.program.turn(wave, &mut self.group, workgroup, &mut self.observer) {
+                match self.dispatch.program.turn(wave, &mut self.group, self.number, patience, &mut self.observer) {
                     Stop::End => {
                         *state = State::Ended;
                         self.group.ended();
                     }
                     Stop::Barrier => *state = State::AtBarrier,
                     Stop::Fault(kind) => return Err((*kind, index)),
-                    _ => std::thread::yield_now(),
+                    _ => {
+                        if wave.patience != 0 {
+                            spent = spent.max(SLEEP);
+                        }
+                        std::thread::yield_now();
+                    }
                 }
+                spent = spent.max(patience - wave.patience);
             }
-            if states.iter().all(|&state| state == State::Ended) {
-                return Ok(());
+            if self.states.iter().all(|&state| state == State::Ended) {
+                return Ok(true);
             }
             // A barrier waits for the waves that have not ended (RDNA3 ISA, S_BARRIER).
-            let alive = || self.waves.iter().zip(&states).filter(|(_, state)| **state != State::Ended);
+            let alive = || self.waves.iter().zip(&self.states).filter(|(_, state)| **state != State::Ended);
             let signals = alive().map(|(wave, _)| wave.signals).min().unwrap_or(0);
-            for (wave, state) in self.waves.iter_mut().zip(&mut states).filter(|(_, state)| **state == State::AtBarrier)
-            {
+            let waiting = self.waves.iter_mut().zip(&mut self.states).filter(|(_, state)| **state == State::AtBarrier);
+            for (wave, state) in waiting {
                 let passes = if wave.at_named { wave.passes_named(&self.group) } else { wave.waits <= signals };
                 if passes {
                     (*state, wave.at_named) = (State::Ready, false);
                 }
             }
             if let (false, Some(stuck)) =
-                (states.contains(&State::Ready), states.iter().position(|state| *state == State::AtBarrier))
+                (self.states.contains(&State::Ready), self.states.iter().position(|state| *state == State::AtBarrier))
             {
                 self.observer.stuck(&self.waves[stuck], &self.group);
                 return Err((FaultKind::Deadlock, stuck));
+            }
+            left = left.saturating_sub(spent);
+            if left == 0 {
+                return Ok(false);
             }
         }
     }
 
     /// Why a workgroup is given up half-way.
-    fn cancelled(&self, states: &[State]) -> FaultKind {
-        let count = |wanted| states.iter().filter(|&&state| state == wanted).count();
+    fn cancelled(&self) -> FaultKind {
+        let count = |wanted| self.states.iter().filter(|&&state| state == wanted).count();
         FaultKind::Cancelled {
             ended: count(State::Ended),
             waiting: count(State::AtBarrier),
-            waves: states.len(),
+            waves: self.states.len(),
             begun: self.dispatch.next.load(Ordering::Relaxed).min(self.dispatch.total),
             workgroups: self.dispatch.total,
         }
     }
 
     /// Describes a fault at the instruction that a wave executed last; where it was cancelled, at the next one.
-    fn fault(&self, kind: FaultKind, workgroup: [u32; 3], wave: usize) -> Box<Fault> {
+    fn fault(&self, kind: FaultKind, wave: usize) -> Box<Fault> {
         let program = self.dispatch.program;
         let back = u32::from(!matches!(kind, FaultKind::Cancelled { .. }));
         let at = self.waves.get(wave).map_or(0, |wave| wave.next.saturating_sub(back)) as usize;
@@ -351,7 +470,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
                 .map_or_else(|error| error.mnemonic().unwrap_or_default(), |inst| inst.op.name_on(program.target))
                 .to_owned(),
             words: rest.iter().take(dwords).copied().collect(),
-            workgroup,
+            workgroup: self.id,
             wave: wave as u32,
         })
     }

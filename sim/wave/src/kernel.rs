@@ -128,6 +128,11 @@ impl Kernel {
         &self.name
     }
 
+    /// Vector registers of its waves' lanes, accumulation registers among them.
+    pub fn vector_registers(&self) -> usize {
+        self.registers.total()
+    }
+
     /// The instruction at an offset.
     pub fn line(&self, offset: u32) -> Line {
         match &self.code {

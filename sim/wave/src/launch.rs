@@ -25,6 +25,9 @@ pub struct Launch<'a> {
     pub user_registers: Option<[u32; 16]>,
     /// Threads to use at most, the caller's among them.
     pub threads: usize,
+    /// Workgroups of the kernel that the GPU holds at the same time, at least one: so many make progress together,
+    /// whatever the number of threads. Further ones begin when others have ended.
+    pub resident: u64,
     /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches,
     /// sleeps and barriers, and when a wave begins.
     pub cancel: Option<&'a AtomicBool>,

@@ -8,6 +8,7 @@ use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
 use crate::observer::Off;
 use crate::operand::Registers;
+use crate::program::PATIENCE;
 use crate::translate::translate;
 use crate::wave::{Group, Named, Row, Wave};
 use sim_isa::Target;
@@ -122,7 +123,7 @@ impl<const L: usize> Probe<L> {
         self.wave.next = program.entry;
         self.wave.count = 0;
         let result = loop {
-            match program.turn(&mut self.wave, &mut group, 0, &mut Off) {
+            match program.turn(&mut self.wave, &mut group, 0, PATIENCE, &mut Off) {
                 Stop::End => break Ok(self.wave.count - 1),
                 Stop::Fault(kind) => break Err(*kind),
                 _ => {}

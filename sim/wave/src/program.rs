@@ -8,9 +8,9 @@ use crate::wave::{Group, Wave};
 use sim_isa::{DecodeError, Inst, Target};
 
 /// Backward branches that a wave takes before others get a turn.
-const PATIENCE: u32 = 1 << 14;
-/// The same where others cannot use the caches meanwhile.
-const PATIENCE_WITH_CACHES: u32 = 1 << 6;
+pub(crate) const PATIENCE: u32 = 1 << 14;
+/// Those that it takes where others cannot use the caches meanwhile.
+pub(crate) const PATIENCE_WITH_CACHES: u32 = 1 << 6;
 
 /// Marks offsets where no instruction starts.
 pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -50,14 +50,17 @@ pub(crate) struct Program<const L: usize> {
 }
 
 impl<const L: usize> Program<L> {
-    /// Executes a wave of workgroup `workgroup` until it ends, waits at a barrier, yields or faults.
+    /// Executes a wave of workgroup `workgroup` until it ends, waits at a barrier, yields or faults. It yields after
+    /// `patience` backward branches, of which it leaves in [`Wave::patience`] what it has not made.
     pub fn turn<O: Observer<L>>(
         &self,
         wave: &mut Wave<L>,
         group: &mut Group<'_>,
         workgroup: u64,
+        patience: u32,
         observer: &mut O,
     ) -> Stop {
+        wave.patience = patience;
         if !group.memory.begin_turn(workgroup, wave.index) {
             return self.go_on::<false, O>(wave, group, observer);
         }
@@ -72,7 +75,6 @@ impl<const L: usize> Program<L> {
         group: &mut Group<'_>,
         observer: &mut O,
     ) -> Stop {
-        wave.patience = if CACHES { PATIENCE_WITH_CACHES } else { PATIENCE };
         loop {
             let at = wave.next;
             let op = &self.ops[at as usize];

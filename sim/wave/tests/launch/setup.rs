@@ -53,7 +53,7 @@ fn trap_temporaries_tell_where_a_wave_is() {
         // The packet's number, the wave's in its workgroup, and that there is more than one dimension.
         let wave = all(&|_, item| 0x1678_9abc & 0x1ff_ffff | (item / lanes) << 25 | 1 << 30);
         assert_eq!(stored(target, cpu, lanes, "ttmp8"), wave, "{cpu}");
-        let [x, yz] = [all(&|group, _| group % 2), all(&|group, _| group / 2 % 3 | (group / 6) << 16)];
+        let [x, yz] = [all(&|group, _| group % 2), all(&|group, _| (group / 2 % 3) | ((group / 6) << 16))];
         assert_eq!(stored(target, cpu, lanes, "ttmp9"), x, "{cpu}");
         assert_eq!(stored(target, cpu, lanes, "ttmp7"), yz, "{cpu}");
         if target == Target::Gfx1250 {

@@ -26,6 +26,7 @@ pub fn launch<'a, T>(grid: [u32; 3], group: [u16; 3], arguments: &[T]) -> Launch
         dispatch_id: 0,
         user_registers: None,
         threads: 1,
+        resident: 64,
         cancel: None,
         watch: None,
     }

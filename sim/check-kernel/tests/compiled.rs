@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Kernels in C, compiled by clang when the test runs, for every target that the sim has; their results and findings.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A processor of each target.
+const PROCESSORS: [&str; 9] =
+    ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250"];
+
+/// Compiles `tests/compiled/<name>.c`. Clang and the linker are Debian's `clang-22` and `lld-22`.
+fn compiled(name: &str, processor: &str, flags: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled").join(name).with_extension("c");
+    let way = flags.concat().replace(|c: char| !c.is_ascii_alphanumeric(), "");
+    let object = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.{processor}{way}.co"));
+    let output = Command::new("clang-22")
+        .args(["-x", "c", "-std=c23", "-nogpulib", "-target", "amdgcn-amd-amdhsa", "-fuse-ld=lld-22", "-Werror"])
+        .arg(format!("-mcpu={processor}"))
+        .args(flags)
+        .arg(&source)
+        .arg("-o")
+        .arg(&object)
+        .output()
+        .expect("starting clang-22, of Debian's package clang-22");
+    assert!(output.status.success(), "{processor}: {}", String::from_utf8_lossy(&output.stderr));
+    object
+}
+
+/// What a run of `check-kernel` has shown.
+struct Shown {
+    code: i32,
+    /// Argument 0's dwords.
+    words: Vec<u32>,
+    /// Standard output and standard error.
+    out: String,
+    told: String,
+}
+
+/// What is checked: `hazard` finds instructions that LLVM puts side by side on gfx1010.
+const CHECKS: &str = "wait,sync,race,bounds,init";
+
+/// Runs a kernel of an object with [`CHECKS`], on `threads` threads.
+fn run(object: &Path, arguments: &str, threads: u32) -> Shown {
+    let dump = object.with_extension("bin");
+    // One of an earlier run is not taken for it.
+    let _ = std::fs::remove_file(&dump);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_check-kernel"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HSA_")) {
+        command.env_remove(name);
+    }
+    command
+        .arg(object)
+        .args(arguments.split(' '))
+        .args(["--check", CHECKS])
+        .arg("--dump")
+        .arg(format!("0={}", dump.display()));
+    let output = command.env("HSA_SIM_THREADS", threads.to_string()).env("HSA_SIM_TIMEOUT", "60").output().unwrap();
+    let bytes = std::fs::read(&dump).unwrap_or_default();
+    Shown {
+        code: output.status.code().unwrap(),
+        words: bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        told: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Nothing is found, and argument 0 is as it must be.
+fn is_right(object: &Path, arguments: &str, threads: u32, right: &[u32]) {
+    let shown = run(object, arguments, threads);
+    assert_eq!(shown.code, 0, "{} {arguments}: {}", object.display(), shown.told);
+    assert_eq!(shown.words, right, "{} {arguments}", object.display());
+}
+
+#[test]
+fn addresses_wrap_around() {
+    let words = |value: fn(u32) -> u32| (0..64).map(value).collect::<Vec<_>>();
+    let reversed = words(|t| 5 * (63 - t));
+    let cases = [
+        ("reverse_lds", words(|t| 3 * (63 - t))),
+        ("reverse_more_lds", words(|t| 5 * (63 - t) + t + 1000 * (63 - t) + 100_000 * t)),
+        ("reverse_scratch", reversed.clone()),
+        ("reverse_by_pointer", reversed),
+    ];
+    for processor in PROCESSORS {
+        for way in ["-O2", "-O1"] {
+            let object = compiled("addresses", processor, &[way]);
+            for (kernel, right) in &cases {
+                is_right(&object, &format!("{kernel} --grid 1 --block 64 --arg buffer:256"), 1, right);
+            }
+        }
+    }
+}
+
+/// As on a GPU, which holds all of these workgroups at the same time, whatever the number of threads.
+#[test]
+fn workgroups_wait_for_each_other() {
+    for processor in PROCESSORS {
+        let object = compiled("sync", processor, &["-O2"]);
+        for threads in [1, 2, 5] {
+            let arguments = "gridbar --grid 4 --block 64 --arg buffer:16=zero --arg buffer:4=zero --arg buffer:16=zero \
+                             --arg u32:4 --arg u32:3 --dump 2:u32";
+            let shown = run(&object, arguments, threads);
+            assert_eq!(shown.code, 0, "{processor}, {threads} threads: {}", shown.told);
+            assert!(shown.out.contains("0: 15 18 21 12\n"), "{processor}, {threads} threads: {}", shown.out);
+        }
+    }
+}
+
+/// More workgroups than threads, all of which a barrier waits for, and a scan in which each waits for the one before.
+#[test]
+fn many_workgroups_wait_for_each_other() {
+    let object = compiled("sync", "gfx1100", &["-O2"]);
+    let arguments = "gridbar --grid 100 --block 128 --arg buffer:400=zero --arg buffer:4=zero --arg buffer:400=zero \
+                     --arg u32:100 --arg u32:2";
+    let shown = run(&object, arguments, 1);
+    assert_eq!(shown.code, 0, "{}", shown.told);
+    assert_eq!(shown.words, (100..200).collect::<Vec<_>>());
+}
+
+#[test]
+fn compare_and_swap_loops_are_exact_and_no_races() {
+    for processor in PROCESSORS {
+        let object = compiled("cas", processor, &["-O2"]);
+        for threads in [1, 3] {
+            let arguments = "casadd --grid 3 --block 256 --arg buffer:32=zero --arg buffer:8=zero --arg buffer:8=zero \
+                             --dump 0:f64 --dump 1:f32";
+            let shown = run(&object, arguments, threads);
+            assert_eq!(shown.code, 0, "{processor}: {}", shown.told);
+            assert!(shown.out.contains("0: 73344 73536 73728 73920\n"), "{processor}: {}", shown.out);
+            assert!(shown.out.contains("0: 766 767\n"), "{processor}: {}", shown.out);
+        }
+    }
+}
+
+#[test]
+fn recursive_functions_are_right_whatever_the_optimisation() {
+    fn fib(n: u32) -> u32 {
+        if n < 2 { n } else { fib(n - 1) + fib(n - 2) }
+    }
+    // ack(2, n)
+    let right: Vec<u32> = (0..64).map(|i| fib(i % 12) + 1000 * (2 * (i % 5) + 3)).collect();
+    for processor in PROCESSORS {
+        for way in ["-O0", "-O2"] {
+            let object = compiled("fp", processor, &[way]);
+            is_right(&object, "kfib --grid 1 --block 64 --arg buffer:256 --stack 8192", 1, &right);
+        }
+    }
+}
