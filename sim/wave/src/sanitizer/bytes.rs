@@ -68,9 +68,9 @@ pub(super) fn spans(lanes: &[Bytes], spans: &mut Vec<(u64, u64)>) {
 /// Whether two accesses of different waves are a race if nothing orders them. A store may be an atomic one, which no
 /// instruction says of itself before gfx942, and a load past caches is taken for one.
 pub(super) fn conflicts(deed: Deed, other: Deed, is_lds: bool) -> bool {
-    use Deed::{Atomic, EqualStore, ScopedLoad, Store};
+    use Deed::{Atomic, EqualStore, ExpectedLoad, ScopedLoad, Store};
     match (deed, other) {
-        (Atomic, Atomic) => false,
+        (Atomic, Atomic | ExpectedLoad) | (ExpectedLoad, Atomic) => false,
         (ScopedLoad, _) | (_, ScopedLoad) => false,
         (Atomic, Store | EqualStore) | (Store, Atomic) => is_lds,
         _ => true,

@@ -23,6 +23,8 @@ pub(crate) struct Access {
     pub writes: bool,
     /// Both reads and writes, which others that do so need not wait for.
     pub is_atomic: bool,
+    /// A load of what a compare-and-swap behind it expects. Whoever sees the whole program sets it.
+    pub is_expected: bool,
     /// Bits of its first register in front of what is stored.
     pub shift: u8,
 }
@@ -54,6 +56,7 @@ impl Access {
                 bytes: width(inst.op)?,
                 writes,
                 is_atomic: false,
+                is_expected: false,
                 shift: 0,
             });
         }
@@ -64,12 +67,21 @@ impl Access {
                 bytes: 4,
                 writes: true,
                 is_atomic: false,
+                is_expected: false,
                 shift: 0,
             });
         }
         if matches!(inst.op, Op::DsAppend | Op::DsConsume) && !inst.mem.gds {
             let offsets = [Some(offset), None];
-            return Some(Access { place: Place::Single, offsets, bytes: 4, writes: true, is_atomic: true, shift: 0 });
+            return Some(Access {
+                place: Place::Single,
+                offsets,
+                bytes: 4,
+                writes: true,
+                is_atomic: true,
+                is_expected: false,
+                shift: 0,
+            });
         }
         let is_plain = inst.op.has(Flags::LOAD) || inst.op.has(Flags::STORE);
         // What else has an address and data, and does not use LDS to exchange lanes.
@@ -91,7 +103,7 @@ impl Access {
         };
         let writes = is_atomic || inst.op.has(Flags::STORE);
         let shift = if inst.op.has(Flags::D16_HI) { 16 } else { 0 };
-        Some(Access { place: register(0)?, offsets, bytes, writes, is_atomic, shift })
+        Some(Access { place: register(0)?, offsets, bytes, writes, is_atomic, is_expected: false, shift })
     }
 
     /// The lanes of `exec` that access LDS by themselves: of `ds_append`, which does so for all, one.

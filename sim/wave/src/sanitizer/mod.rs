@@ -172,7 +172,9 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                     && ticket.class.writes_in_order(target)
                     && step.issue == Some(Issue::One(ticket.class))
             };
-            let Some((operation, conflict)) = pending.conflict(span, wave, allowed) else { return Ok(()) };
+            // Halves of a register that two kinds of memory write may come in any order, and one takes both.
+            let apart = |ticket: Ticket| kind == Kind::Overwritten && step.issue != Some(Issue::One(ticket.class));
+            let Some((operation, conflict)) = pending.conflict(span, wave, allowed, apart) else { return Ok(()) };
             let missing: Vec<String> = operation
                 .tickets
                 .iter()
@@ -498,8 +500,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             if lanes == 0 {
                 continue;
             }
-            let Span { first, count, marks, .. } = *span;
-            let operation = Outstanding { first, count, lanes, tickets, step: number, marks };
+            let Span { first, count, halves, marks, .. } = *span;
+            let operation = Outstanding { first, count, halves, lanes, tickets, step: number, marks };
             if span.lanes == Lanes::ActiveByM0 {
                 let chosen = wave.s[slot::M0];
                 for n in (0..count).filter(|n| chosen >> n & 1 != 0) {

@@ -23,6 +23,10 @@ pub(super) struct Outstanding {
     /// Registers, in the numbers of a [`Span`].
     pub first: u16,
     pub count: u16,
+    /// Of one register: which [`halves`] of it.
+    ///
+    /// [`halves`]: super::plan::halves
+    pub halves: u8,
     /// The instruction, by its number in the plan.
     pub step: u32,
     /// Lanes that it writes; all for scalar registers.
@@ -230,12 +234,14 @@ impl<const L: usize> Pending<L> {
     }
 
     /// Takes out an operation that will write a register of `span`, unless all of its tickets are `allowed`; the first
-    /// of its class. Returns what of it both have.
+    /// of its class. One of another half of the register counts if a ticket of it is `apart`. Returns what of it both
+    /// have.
     pub fn conflict(
         &mut self,
         span: &Span,
         wave: &Wave<L>,
         allowed: impl Fn(Ticket) -> bool,
+        apart: impl Fn(Ticket) -> bool,
     ) -> Option<(Outstanding, Conflict)> {
         let exec = wave.exec() & Wave::<L>::LANES;
         let chosen = wave.s[slot::M0];
@@ -244,8 +250,10 @@ impl<const L: usize> Pending<L> {
             let end = (span.first + span.count).min(operation.first + operation.count);
             let lanes = operation.lanes & if span.lanes == Lanes::All { u64::MAX } else { exec };
             let named = |register: &u16| span.lanes != Lanes::ActiveByM0 || chosen >> (register - span.first) & 1 != 0;
-            let register = (first..end).find(named).filter(|_| lanes != 0)?;
-            let is_allowed = operation.tickets.iter().flatten().all(|ticket| allowed(*ticket));
+            let tickets = || operation.tickets.iter().flatten();
+            let is_shared = span.halves & operation.halves != 0 || tickets().any(|ticket| apart(*ticket));
+            let register = (first..end).find(named).filter(|_| lanes != 0 && is_shared)?;
+            let is_allowed = tickets().all(|ticket| allowed(*ticket));
             (!is_allowed).then_some(Conflict { register, lanes })
         };
         let find = |at: usize, operation: &Outstanding| Some((at, common(operation)?));

@@ -3,7 +3,7 @@
 
 use super::counters::{Issue, Waits, is_async};
 use super::hazard::{Facts, Hazards};
-use super::lds::Access;
+use super::lds::{Access, width};
 use super::shadow::Deed;
 use super::touch::Touch;
 use crate::caching;
@@ -15,6 +15,7 @@ use crate::operand::{Registers, Upper};
 use crate::program::Program;
 use crate::wave::Wave;
 use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Registers of a wave, numbered through: those of its lanes, then the scalar slots.
@@ -23,13 +24,44 @@ pub(crate) struct Span {
     pub first: u16,
     pub count: u16,
     pub lanes: Lanes,
+    /// Of one register: which [`halves`] of it.
+    pub halves: u8,
     /// Those of them that operations of the program write when they come back.
     pub marks: Marks,
 }
 
 impl Span {
     fn new(first: usize, count: usize, lanes: Lanes) -> Span {
-        Span { first: first as u16, count: count as u16, lanes, marks: Marks::default() }
+        Span { first: first as u16, count: count as u16, lanes, halves: halves::BOTH, marks: Marks::default() }
+    }
+}
+
+/// Halves of a register, as sets.
+pub(crate) mod halves {
+    pub const LOW: u8 = 1;
+    pub const HIGH: u8 = 2;
+    pub const BOTH: u8 = LOW | HIGH;
+}
+
+/// The half of its data register that a memory instruction loads or stores; both if it has to do with more.
+///
+/// From gfx11 on memory instructions on one half need not wait for those on the other. Vector arithmetic must: what it
+/// writes may be lost, and LLVM waits where it reads, too (`FeatureD16Writes32BitVgpr`;
+/// `WaitcntBrackets::determineVGPR16Dependency`).
+fn half_of_data(inst: &Inst) -> u8 {
+    let is_memory = matches!(
+        inst.format,
+        Format::Mubuf | Format::Mtbuf | Format::Global | Format::Flat | Format::Scratch | Format::Ds
+    );
+    let info = inst.op.info();
+    let data = if inst.op.has(Flags::STORE) { info.src.get(1).copied() } else { Some(info.dst) };
+    let is_half = inst.op.has(Flags::D16) && inst.op.has(Flags::LOAD)
+        || inst.op.has(Flags::STORE) && width(inst.op).is_some_and(|bytes| bytes <= 2);
+    match inst.op.has(Flags::D16_HI) {
+        _ if !is_memory || !is_half || inst.target.is_before_gfx11() => halves::BOTH,
+        _ if data.is_none_or(|ty| ty.dwords(false) > 1) || inst.op.has(Flags::CONVERTS) => halves::BOTH,
+        true => halves::HIGH,
+        false => halves::LOW,
     }
 }
 
@@ -216,13 +248,21 @@ impl Plan {
         };
         let mut found = Vec::new();
         let mut walk = Walk::default();
+        let expected = expected_loads(program);
         for (at, op, inst) in program.instructions() {
             let offset = 4 * at as u32;
             walk.step(offset, &inst);
             plan.has_other_barriers |=
                 inst.op.has(Flags::BARRIER) && inst.op != Op::SBarrierLeave && meeting(&inst) == Meeting::None;
             let facts = Facts::of::<L>(&inst, walk.upper);
-            found.push((op, plan.step::<L>(offset, &inst, registers, walk), facts));
+            let mut step = plan.step::<L>(offset, &inst, registers, walk);
+            if expected.contains(&offset) {
+                step.touch.iter_mut().filter(|touch| touch.deed == Deed::Load).for_each(|touch| {
+                    touch.deed = Deed::ExpectedLoad;
+                });
+                step.lds.iter_mut().for_each(|access| access.is_expected = true);
+            }
+            found.push((op, step, facts));
         }
         found.sort_by_key(|(op, step, _)| (*op, step.offset));
         let synchronizes = |touch: &Touch| matches!(touch.deed, Deed::Atomic | Deed::ScopedLoad);
@@ -350,6 +390,49 @@ impl Plan {
     }
 }
 
+/// How many instructions behind a load its compare-and-swap is looked for.
+const EXPECTED: usize = 96;
+
+/// The offsets of loads whose result is what a compare-and-swap behind them expects to find: compilers begin loops of
+/// them so, where a GPU lacks an atomic (LLVM, `AtomicExpandPass`).
+fn expected_loads<const L: usize>(program: &Program<L>) -> HashSet<u32> {
+    let insts: Vec<(u32, Inst)> = program.instructions().map(|(at, _, inst)| (4 * at as u32, inst)).collect();
+    let loads = insts.iter().enumerate().filter(|(_, (_, inst))| inst.op.has(Flags::LOAD));
+    let of_load = |&(at, (offset, load)): &(usize, &(u32, Inst))| {
+        let (Operand::Vgpr(first), bytes) = (load.dst, width(load.op)?) else { return None };
+        for (_, inst) in insts[at + 1..].iter().take(EXPECTED) {
+            if expects(inst).is_some_and(|(register, size)| (register, size) == (first, bytes)) {
+                return Some(*offset);
+            }
+            let overwrites = match inst.dst {
+                Operand::Vgpr(n) => n <= first && first < n.saturating_add(inst.op.info().dst.dwords(L > 32)),
+                _ => false,
+            };
+            if overwrites || !falls_through(inst.op) {
+                return None;
+            }
+        }
+        None
+    };
+    loads.filter_map(|load| of_load(&load)).collect()
+}
+
+/// The register with what a compare-and-swap expects, and its bytes.
+fn expects(inst: &Inst) -> Option<(u8, u32)> {
+    let name = inst.op.name();
+    let bytes = width(inst.op)?;
+    let (slot, behind) = match () {
+        () if name.contains("_cmpswap") => (1, bytes / 4),
+        () if name.starts_with("ds_cmpstore") => (2, 0),
+        () if name.starts_with("ds_cmpst") => (1, 0),
+        () => return None,
+    };
+    match inst.src[slot] {
+        Operand::Vgpr(n) => Some((n.saturating_add(behind as u8), bytes)),
+        _ => None,
+    }
+}
+
 /// What holds from one instruction to the next in the order of the code, as `translate` follows it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Walk {
@@ -394,12 +477,14 @@ impl Uses {
             _ => Lanes::Active,
         };
         let scalar = |first: usize, count: usize| Span::new(usize::from(scalars) + first, count, Lanes::All);
+        // The slot of what is loaded or stored.
+        let data = (if inst.op.has(Flags::STORE) { 1 } else { 4 }, half_of_data(inst));
         for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, walk.upper).into_iter().enumerate() {
             let lanes = if dwords == 32 || lanes != Lanes::ActiveByM0 { lanes } else { Lanes::Active };
             // What names registers that the kernel does not have faults when it is come to, and may be no code at all.
             let vector =
                 |first: usize, end: usize| Span::new(first.min(end), dwords.min(end.saturating_sub(first)), lanes);
-            let span = match operand {
+            let mut span = match operand {
                 Operand::Vgpr(_) | Operand::Agpr(_) if is_relative => continue,
                 Operand::Vgpr(_) => vector(first, registers.vector),
                 Operand::Agpr(_) => vector(registers.vector + first, registers.total()),
@@ -408,6 +493,9 @@ impl Uses {
                     _ => continue,
                 },
             };
+            if at == data.0 {
+                span.halves = data.1;
+            }
             let is_destination = at >= inst.src.len();
             // What looks like the destination is the address in LDS.
             let is_read = !is_destination || is_async(inst.op);

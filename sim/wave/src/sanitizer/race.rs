@@ -110,7 +110,8 @@ impl<'a> Races<'a> {
         let mut hits = Vec::new();
         let Some(issue) = step.issue else { return hits };
         let index = wave.index;
-        let is_vector_load = touch.deed == Deed::Load && touch.format != Format::Smem;
+        let is_load = matches!(touch.deed, Deed::Load | Deed::ExpectedLoad);
+        let is_vector_load = is_load && touch.format != Format::Smem;
         let doing = |class: Class, is_lds: bool| Doing {
             stamp: Stamp {
                 wave: self.first + index,
@@ -165,7 +166,11 @@ impl<'a> Races<'a> {
                 _ => (class, Class::Lds),
             },
         };
-        let (to_memory, to_lds) = (doing(class, false), doing(of_flat, true));
+        let (to_memory, mut to_lds) = (doing(class, false), doing(of_flat, true));
+        // Which caches a flat load asks to go by says nothing of LDS, which has none: `volatile` is not atomic.
+        if to_lds.stamp.deed == Deed::ScopedLoad {
+            to_lds.stamp.deed = Deed::Load;
+        }
         if !lanes.is_empty() {
             self.access(&to_memory, lanes, plan, pending, wave, group, &mut hits);
         }
@@ -189,6 +194,7 @@ impl<'a> Races<'a> {
         let deed = match access {
             Access { is_atomic: true, .. } => Deed::Atomic,
             Access { writes: true, .. } => Deed::Store,
+            Access { is_expected: true, .. } => Deed::ExpectedLoad,
             _ => Deed::Load,
         };
         for part in 0..2 {
@@ -255,7 +261,7 @@ impl<'a> Races<'a> {
         let (shared, first) = (self.shared, self.first);
         let is_near = |wave: u32| wave.wrapping_sub(first) < shared.width;
         let synchronizes = doing.is_lds || plan.synchronizes;
-        if synchronizes && (deed != Deed::Load || doing.is_lds) {
+        if synchronizes && (!matches!(deed, Deed::Load | Deed::ExpectedLoad) || doing.is_lds) {
             self.synchronize(doing, &lanes, pending, index);
         }
         let mut sources: Vec<Stamp> = Vec::new();
@@ -285,7 +291,8 @@ impl<'a> Races<'a> {
                     let is_looked_at = scope.is_some() || conflicts(deed, write.deed, doing.is_lds);
                     if is_looked_at && !self.is_before(index, &write, doing.is_lds, doing.is_cached) {
                         // Where several have stored the same it does not matter whose it is.
-                        let reads_equal = deed == Deed::Load && write.deed == Deed::EqualStore;
+                        let reads_equal =
+                            matches!(deed, Deed::Load | Deed::ExpectedLoad) && write.deed == Deed::EqualStore;
                         is_equal = reads_equal || is_same(group, mask & write.mask, &write);
                         hits.push(Hit { scope, ..hit(doing, &lanes, Some(write), place, is_equal) });
                     }
@@ -376,7 +383,11 @@ impl<'a> Races<'a> {
                     learnt.push(clock.clone());
                 }
             }
-            let reads = deed == Deed::ScopedLoad || deed == Deed::Load || deed == Deed::Atomic && doing.returns;
+            let reads = match deed {
+                Deed::Load | Deed::ExpectedLoad | Deed::ScopedLoad => true,
+                Deed::Atomic => doing.returns,
+                Deed::Store | Deed::EqualStore => false,
+            };
             if reads {
                 learnt.iter().for_each(|clock| clock::join(&mut self.visitors[index].seen, clock));
             }

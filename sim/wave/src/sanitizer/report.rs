@@ -42,7 +42,7 @@ impl<const L: usize> Sanitizer<'_, L> {
         }
         let space = if hit.is_lds { "LDS" } else { "memory" };
         let doing = match hit.deed {
-            Deed::Load | Deed::ScopedLoad => "read",
+            Deed::Load | Deed::ExpectedLoad | Deed::ScopedLoad => "read",
             Deed::Store | Deed::EqualStore => "written",
             Deed::Atomic => "changed by an atomic",
         };
@@ -54,7 +54,7 @@ impl<const L: usize> Sanitizer<'_, L> {
         let what = match (hit.other, &self.races) {
             (Some(stamp), Some(races)) => {
                 let done = match stamp.deed {
-                    Deed::Load | Deed::ScopedLoad => "read",
+                    Deed::Load | Deed::ExpectedLoad | Deed::ScopedLoad => "read",
                     Deed::Store | Deed::EqualStore => "written",
                     Deed::Atomic => "changed",
                 };

@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Load,
+    /// A plain load of what a compare-and-swap behind it expects: what is too old there only makes it go round again.
+    ExpectedLoad,
     /// A load past the compute unit's own caches, as atomic loads are.
     ScopedLoad,
     Store,

@@ -370,3 +370,106 @@ fn named_barriers_order_lds() {
     wrong.swap(8, 9);
     finds("gfx1250", &wrong, TWO_WAVES, load, "wave 0 has written it");
 }
+
+/// Where a GPU lacks an atomic, compilers load what a compare-and-swap then expects to find. What is too old makes it go
+/// round once more.
+#[test]
+fn loads_of_what_a_compare_and_swap_expects_are_no_races() {
+    let cases: [(&str, [&str; 2], &str, &str); 4] = [
+        (
+            "gfx1100",
+            ["global_load_b32 v7, v4, s[2:3]", "s_waitcnt vmcnt(0)"],
+            "v_add_nc_u32 v6, 1, v7",
+            "global_atomic_cmpswap_b32 v8, v4, v[6:7], s[2:3] glc",
+        ),
+        (
+            "gfx1201",
+            ["global_load_b32 v7, v4, s[2:3]", "s_wait_loadcnt 0x0"],
+            "v_add_nc_u32 v6, 1, v7",
+            "global_atomic_cmpswap_b32 v8, v4, v[6:7], s[2:3] th:TH_ATOMIC_RETURN scope:SCOPE_DEV",
+        ),
+        (
+            "gfx942",
+            ["global_load_dword v7, v4, s[2:3]", "s_waitcnt vmcnt(0)"],
+            "v_add_u32 v6, 1, v7",
+            "global_atomic_cmpswap v8, v4, v[6:7], s[2:3] sc0",
+        ),
+        (
+            "gfx1100",
+            ["ds_load_b32 v7, v4", "s_waitcnt lgkmcnt(0)"],
+            "v_add_nc_u32 v6, 1, v7",
+            "ds_cmpstore_rtn_b32 v8, v4, v6, v7",
+        ),
+    ];
+    for (cpu, [load, wait], add, swap) in cases {
+        let lines = ["v_mov_b32 v4, 0", load, wait, add, swap, wait];
+        let none = found(cpu, &lines, TWO_WAVES);
+        assert!(none.is_empty(), "{cpu}: {}", none[0]);
+        // What is loaded is not what it expects, or is overwritten in between.
+        let other = load.replace("v7", "v9");
+        assert!(!found(cpu, &["v_mov_b32 v4, 0", &other, wait, add, swap, wait], TWO_WAVES).is_empty(), "{cpu}");
+        let overwritten = ["v_mov_b32 v4, 0", load, wait, "v_mov_b32 v7, 0", swap, wait];
+        assert!(!found(cpu, &overwritten, TWO_WAVES).is_empty(), "{cpu}");
+        // Plain stores race with it all the same.
+        let store = match load {
+            _ if load.starts_with("ds") => "ds_store_b32 v4, v5",
+            _ if cpu == "gfx942" => "global_store_dword v4, v5, s[2:3]",
+            _ => "global_store_b32 v4, v5, s[2:3]",
+        };
+        let stored = ["v_mov_b32 v4, 0", store, load, wait, add, swap, wait];
+        assert!(!found(cpu, &stored, TWO_WAVES).is_empty(), "{cpu}");
+    }
+}
+
+/// LDS has no caches for a flat access to go by.
+#[test]
+fn volatile_accesses_of_lds_are_no_atomics() {
+    // The third argument is where flat accesses reach LDS.
+    let lines = |load: &'static str| {
+        let own = "v_add_co_u32 v6, vcc_lo, s10, v1";
+        let other = "v_add_co_u32 v8, vcc_lo, s10, v2";
+        let high = ["v_mov_b32 v7, s11", "v_mov_b32 v9, s11"];
+        let address = ["s_load_b64 s[10:11], s[0:1], 0x10", "s_waitcnt lgkmcnt(0)"];
+        [&address[..], &[own, other], &high, &["flat_store_b32 v[6:7], v5", load, "s_waitcnt vmcnt(0) lgkmcnt(0)"]]
+            .concat()
+    };
+    for load in ["flat_load_b32 v10, v[8:9] glc dlc", "flat_load_b32 v10, v[8:9]"] {
+        let found = found("gfx1100", &lines(load), TWO_WAVES);
+        assert!(found.iter().any(|finding| finding.line.text == load), "{load}: {found:#?}");
+    }
+}
+
+/// A die's cache has written back what it had when its wave has waited for that.
+#[test]
+fn a_write_back_that_is_not_waited_for_releases_nothing() {
+    let load = "global_load_dword v6, v4, s[2:3] offset:8";
+    let lines = [
+        "v_mov_b32 v4, 0",
+        "s_mov_b64 exec, 1",
+        "v_mov_b32 v7, 1",
+        "global_atomic_add v8, v4, v7, s[2:3] offset:512 sc0 sc1",
+        "s_waitcnt vmcnt(0)",
+        "v_readfirstlane_b32 s9, v8",
+        // 128 is what the buffer has there.
+        "s_cmpk_lg_u32 s9, 0x80",
+        "s_cbranch_scc1 9",
+        "global_store_dword v4, v7, s[2:3] offset:8",
+        "s_waitcnt vmcnt(0)",
+        "buffer_wbl2 sc1",
+        "s_waitcnt vmcnt(0)",
+        "global_atomic_add v4, v7, s[2:3] offset:516 sc1",
+        "s_endpgm",
+        "global_atomic_add v8, v4, v7, s[2:3] offset:516 sc0 sc1",
+        "s_waitcnt vmcnt(0)",
+        "buffer_inv sc1",
+        load,
+    ];
+    let none = found("gfx942", &lines, LAST);
+    assert!(none.is_empty(), "{}", none[0]);
+    // The write-back, and the wait behind it; LLVM has none in front of it.
+    for (without, nops) in [(10, 2), (11, 1)] {
+        let mut wrong = lines.to_vec();
+        wrong.splice(without..=without, std::iter::repeat_n("s_nop 0", nops));
+        finds("gfx942", &wrong, LAST, load, "wave 0 of workgroup (0, 0, 0) has written it");
+    }
+}

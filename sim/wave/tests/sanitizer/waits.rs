@@ -525,6 +525,36 @@ fn lds_that_another_wave_stores_is_read_after_its_wait() {
     assert_eq!(finding.other.as_ref().unwrap().text, "ds_store_b32 v1, v0");
 }
 
+/// From gfx11 on loads and stores of one half of a register need not wait for those of the other; vector arithmetic
+/// must, whichever half it names (LLVM's `FeatureD16Writes32BitVgpr`).
+#[test]
+fn halves_of_a_register_are_apart() {
+    let (low, high) = ("global_load_d16_b16 v2, v1, s[2:3]", "global_load_d16_hi_b16 v2, v1, s[2:3] offset:64");
+    let (store, store_high) = ("global_store_b16 v1, v2, s[2:3]", "global_store_d16_hi_b16 v1, v2, s[2:3] offset:64");
+    for g in [&GFX11, &GFX12, &GFX1250] {
+        let [one, none] = [1, 0].map(|n| g.vmcnt.replace("{}", &n.to_string()));
+        finds_nothing(g.cpu, &g.kernel(&[low, high, &one, store, &none, store_high]));
+        finds(g.cpu, &g.kernel(&[low, high, store, &none]), store, "v2 is read before");
+        finds(g.cpu, &g.kernel(&[low, high, &one, store_high, &none]), store_high, "v2 is read before");
+        // The low half is there; the instruction may write the whole register, or wait for it.
+        let whole = "v_mov_b32_e32 v3, v2";
+        finds(g.cpu, &g.kernel(&[low, high, &one, whole, &none]), whole, "v2 is read before");
+        let half = "v_mov_b16_e32 v3.l, v2.l";
+        finds(g.cpu, &g.kernel(&[low, high, &one, half, &none]), half, "v2 is read before");
+        let half = "v_mov_b16_e32 v2.l, v0.l";
+        finds(g.cpu, &g.kernel(&[high, half, &none]), half, "v2 is overwritten before");
+        // From LDS it comes in another order.
+        let lds = "ds_load_u16_d16_hi v2, v1";
+        let both = [&none, &g.dscnt.replace("{}", "0")];
+        finds(g.cpu, &g.kernel(&[low, lds, both[0], both[1]]), lds, "v2 is overwritten before");
+    }
+    // Before, a load of one half keeps the other.
+    let [low, high] = ["", "_hi"].map(|half| format!("global_load_short_d16{half} v2, v1, s[2:3]"));
+    let store = "global_store_short v1, v2, s[2:3]";
+    let text = GFX9.kernel(&[&low, &high, "s_waitcnt vmcnt(1)", store, "s_waitcnt vmcnt(0)"]);
+    finds(GFX9.cpu, &text, store, "v2 is read before");
+}
+
 /// The check has 128 marks for the registers that a kernel loads: here `v2` and `s81` have the same.
 #[test]
 fn more_registers_than_marks_are_told_apart() {

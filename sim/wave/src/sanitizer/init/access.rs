@@ -61,7 +61,7 @@ impl<const L: usize> Init<'_, L> {
         let exec = wave.exec() & Wave::<L>::LANES;
         let Reach { memory, partial, local, span } =
             exec::reach(touch.format, touch.is_special, wave, group, op, touch.bytes)?;
-        let loads = matches!(touch.deed, Deed::Load | Deed::ScopedLoad);
+        let loads = matches!(touch.deed, Deed::Load | Deed::ExpectedLoad | Deed::ScopedLoad);
         if of.is_moved {
             self.moved(of, touch.bytes, (loads, memory), wave);
             return None;
@@ -182,7 +182,7 @@ impl<const L: usize> Init<'_, L> {
         (wave, exec): (u32, u64),
     ) -> Option<Disorder> {
         match deed {
-            Deed::Load | Deed::ScopedLoad => self.load(of, shape, lanes, number, (wave, exec)),
+            Deed::Load | Deed::ExpectedLoad | Deed::ScopedLoad => self.load(of, shape, lanes, number, (wave, exec)),
             Deed::Store | Deed::EqualStore => {
                 let found = self.result(shape, lanes, (wave, exec));
                 self.store(shape, lanes, (wave, exec));

@@ -2,7 +2,7 @@
 //! What waves know of each other's accesses, and tell each other.
 
 use super::super::clock::{self, Clock, Known};
-use super::super::counters::CLASSES;
+use super::super::counters::{CLASSES, Class};
 use super::super::pending::Pending;
 use super::super::plan::Meeting;
 use super::super::shadow::Stamp;
@@ -27,8 +27,9 @@ pub(super) struct Visitor {
     /// As much of it as reads through its compute unit's cache, and its shader array's, are sure to see.
     in_vector: Arc<Clock>,
     in_array: Arc<Clock>,
-    /// gfx942: what it had issued when it last wrote its die's cache back.
-    written: [u32; CLASSES],
+    /// gfx942: what it had issued when it wrote its die's cache back, of each time that it has not been seen to be over
+    /// and the one before those, with the number of the write-back among loads.
+    written: Vec<([u32; CLASSES], u32)>,
     /// What it released last.
     pub released: Option<Release>,
 }
@@ -65,7 +66,7 @@ impl Visitor {
             seen: nothing.clone(),
             in_vector: nothing.clone(),
             in_array: nothing.clone(),
-            written: [0; CLASSES],
+            written: Vec::new(),
             released: None,
         }
     }
@@ -182,7 +183,13 @@ impl Races<'_> {
             visitor.in_array = visitor.seen.clone();
         }
         if control.write_back_die {
-            visitor.written = pending.known().issued;
+            let Known { issued, back } = pending.known();
+            let is_over = |&(_, n): &([u32; CLASSES], u32)| back[Class::Load as usize] >= n;
+            if let Some(last) = visitor.written.iter().rposition(is_over) {
+                visitor.written.drain(..last);
+            }
+            // It has not been counted yet.
+            visitor.written.push((issued, issued[Class::Load as usize] + 1));
         }
     }
 
@@ -212,10 +219,10 @@ impl Races<'_> {
         let count = self.visitors.len();
         let mut own = pending.known();
         if self.shared.target == Target::Gfx942 && !is_lds {
-            own.back
-                .iter_mut()
-                .zip(&self.visitors[wave].written)
-                .for_each(|(back, written)| *back = (*back).min(*written));
+            // As far as a write-back that the wave has waited for.
+            let done = self.visitors[wave].written.iter().rfind(|(_, n)| own.back[Class::Load as usize] >= *n);
+            let written = done.map_or([0; CLASSES], |(issued, _)| *issued);
+            own.back.iter_mut().zip(written).for_each(|(back, written)| *back = (*back).min(written));
         }
         let mut clock = self.visitors[wave].seen.clone();
         let changed = Arc::make_mut(&mut clock);

@@ -97,7 +97,7 @@ impl Shared {
                         address: *address,
                         blocks: *blocks,
                         bytes: bytes & mask,
-                        is_write: !matches!(stamp.deed, Deed::Load | Deed::ScopedLoad),
+                        is_write: !matches!(stamp.deed, Deed::Load | Deed::ExpectedLoad | Deed::ScopedLoad),
                         is_atomic: matches!(stamp.deed, Deed::Atomic | Deed::ScopedLoad),
                         is_narrow: step.touch.and_then(|touch| touch.scope).is_some_and(|scope| scope < DEVICE),
                         offset: step.offset,
