@@ -230,7 +230,15 @@ impl<const L: usize> Builder<'_, L> {
             let what = format!("{} with upper bits of register numbers set", inst.op.name());
             return Err(FaultKind::NotImplemented(what));
         }
-        let chosen = exec::handler::<L>(inst.op, inst.clamp, self.level).map_err(FaultKind::NotImplemented)?;
+        let e5m3 = match inst.clamp && inst.target == Target::Gfx1250 {
+            true => exec::e5m3_handler::<L>(inst.op, self.level),
+            false => None,
+        };
+        let clamp = inst.clamp && e5m3.is_none();
+        let chosen = match e5m3 {
+            Some(chosen) => chosen,
+            None => exec::handler::<L>(inst.op, clamp, self.level).map_err(FaultKind::NotImplemented)?,
+        };
         let run = match inst.mem.lds {
             true => exec::lds_handler::<L>(inst.op)
                 .ok_or_else(|| FaultKind::NotImplemented(format!("{} to LDS", inst.op.name())))?,
@@ -278,14 +286,14 @@ impl<const L: usize> Builder<'_, L> {
         op.dst_high = half_result && inst.op_sel & 8 != 0;
         op.dst_clears = inst.target.is_gfx9() && clears_high_half(inst);
         op.writes_exec = inst.op.has(Flags::WRITES_EXEC);
-        op.plain = inst.neg | inst.abs | inst.omod == 0 && !inst.clamp;
+        op.plain = inst.neg | inst.abs | inst.omod == 0 && !clamp;
         op.neg = inst.neg;
         op.neg_hi = inst.neg_hi;
         op.abs = inst.abs;
         op.op_sel = inst.op_sel;
         op.op_sel_hi = inst.op_sel_hi;
         op.omod = inst.omod;
-        op.clamp = inst.clamp;
+        op.clamp = clamp;
         op.simm = if inst.op == Op::SAddPcI64 { i16::from(inst.size) } else { inst.simm };
         op.mem = inst.mem;
         op.caching.path = caching::path(inst, self.program.target);

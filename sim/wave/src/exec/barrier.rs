@@ -158,7 +158,8 @@ fn state<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp
     let (number, _) = operand(wave, op);
     let [signals, members] = match number {
         WORKGROUP if group.waves > 1 => [group.arrived, group.waves],
-        WORKGROUP => return unimplemented("the state of a single wave's barrier".to_owned()),
+        // A single wave has no barrier, whose state is not valid.
+        WORKGROUP => [0, 0],
         _ => {
             only_gfx1250(group, &format!("the state of barrier {number}"))?;
             match named(group, number) {
@@ -171,7 +172,7 @@ fn state<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp
         }
     };
     let fours = group.named.len() as u32 / 4;
-    wave.set_s(op.dst as usize, fours << 24 | signals << 16 | members << 4 | 1);
+    wave.set_s(op.dst as usize, fours << 24 | signals << 16 | members << 4 | u32::from(members != 0 || number > 0));
     Ok(())
 }
 

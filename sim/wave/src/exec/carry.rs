@@ -62,7 +62,7 @@ impl<O: MaskOp, const L: usize> Exec<L> for Masked<O> {
 macro_rules! mask_ops {
     ($($name:ident [$in:ident, $out:literal] ($a:ident: $ta:ty, $b:ident: $tb:ty, $c:ident: $tc:ty, $bit:ident) -> $r:ty $body:block)*) => {
         /// The handler of an op of this module.
-        pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
+        pub(in crate::exec) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
             $(
                 struct $name;
                 impl MaskOp for $name {
@@ -89,6 +89,20 @@ macro_rules! mask_ops {
 fn add(a: u32, b: u32, carry: bool) -> (u32, bool) {
     let sum = u64::from(a) + u64::from(b) + u64::from(carry);
     (sum as u32, sum >> 32 != 0)
+}
+
+/// a + b + carry, at most what 32 bits hold.
+#[inline(always)]
+fn saturating_add(a: u32, b: u32, carry: bool) -> (u32, bool) {
+    let (sum, overflows) = add(a, b, carry);
+    (if overflows { u32::MAX } else { sum }, overflows)
+}
+
+/// a - b - borrow, at least 0.
+#[inline(always)]
+fn saturating_sub(a: u32, b: u32, borrow: bool) -> (u32, bool) {
+    let (difference, overflows) = sub(a, b, borrow);
+    (if overflows { 0 } else { difference }, overflows)
 }
 
 /// a - b - borrow.
@@ -118,3 +132,19 @@ mask_ops! {
     VDivFmasF32 [Vcc, false] (a: f32, b: f32, c: f32, bit) -> f32 { (div_fmas32(a, b, c, bit), false) }
     VDivFmasF64 [Vcc, false] (a: f64, b: f64, c: f64, bit) -> f64 { (div_fmas64(a, b, c, bit), false) }
 }
+
+/// The forms with `clamp`: the result saturates, and the carry is told all the same.
+mod clamped {
+    use super::*;
+
+    mask_ops! {
+        VAddCoCiU32 [Source, true] (a: u32, b: u32, _c: (), bit) -> u32 { saturating_add(a, b, bit) }
+        VSubCoCiU32 [Source, true] (a: u32, b: u32, _c: (), bit) -> u32 { saturating_sub(a, b, bit) }
+        VSubrevCoCiU32 [Source, true] (a: u32, b: u32, _c: (), bit) -> u32 { saturating_sub(b, a, bit) }
+        VAddCoU32 [None, true] (a: u32, b: u32, _c: (), _bit) -> u32 { saturating_add(a, b, false) }
+        VSubCoU32 [None, true] (a: u32, b: u32, _c: (), _bit) -> u32 { saturating_sub(a, b, false) }
+        VSubrevCoU32 [None, true] (a: u32, b: u32, _c: (), _bit) -> u32 { saturating_sub(b, a, false) }
+    }
+}
+
+pub(super) use clamped::handler as saturating;

@@ -111,3 +111,16 @@ vops! {
         c & !(0xff << shift) | u32::from(a.round_ties_even() as u8) << shift
     }
 }
+
+/// gfx1250: those whose clamp bit stands for e5m3.
+mod e5m3 {
+    use super::*;
+
+    vops! {
+        VCvtF32Fp8Gfx12(a: Byte) -> f32 { ocp::e5m3_to_f32(a.0) }
+        VCvtPkFp8F16(a: u32) -> u16 { u16::from_le_bytes(halves(a).map(ocp::f32_to_e5m3)) }
+        VCvtPkFp8F32Gfx12(a: f32, b: f32) -> u16 { u16::from_le_bytes([ocp::f32_to_e5m3(a), ocp::f32_to_e5m3(b)]) }
+    }
+}
+
+pub(super) use e5m3::handler as e5m3_handler;

@@ -355,13 +355,15 @@ macro_rules! division {
         }
 
         /// `v_div_scale`: operand `s0` scaled so that `s2 / s1` can be refined without overflow or loss, and whether
-        /// the quotient must be scaled back by `v_div_fmas` (RDNA3 ISA, V_DIV_SCALE).
+        /// the quotient must be scaled back by `v_div_fmas` (RDNA3 ISA, V_DIV_SCALE; docs/numerics.md).
         pub(crate) fn $scale(s0: $float, s1: $float, s2: $float) -> ($float, bool) {
             let up = $ldexp(s0, $step);
-            let quotient_denormal = (s2 / s1).is_subnormal();
+            // By the exponents alone, as hardware's results show.
+            let may_be_denormal = $class(s2) - $class(s1) <= 1 - $mask / 2;
+            let quotient_denormal = may_be_denormal || (s2 / s1).is_subnormal();
             let reciprocal_denormal = (1.0 / s1).is_subnormal();
             if s1 == 0.0 || s2 == 0.0 {
-                (<$float>::NAN, false)
+                (<$float>::NAN, true)
             } else if $class(s2) - $class(s1) >= $far {
                 (if s0 == s1 { up } else { s0 }, true)
             } else if s1.is_subnormal() {

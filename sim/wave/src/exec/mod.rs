@@ -65,7 +65,7 @@ pub(crate) struct Chosen<const L: usize> {
 /// # Errors
 /// What is missing, if the op is not implemented.
 pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Result<Chosen<L>, String> {
-    if clamp && let Some(run) = integer::saturating(op, level) {
+    if clamp && let Some(run) = integer::saturating(op, level).or_else(|| carry::saturating(op, level)) {
         return Ok(Chosen { run, lane_wise: true });
     }
     if clamp && !op.has(Flags::CLAMPS) {
@@ -99,6 +99,13 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| mfma::handler(op, level))
         .ok_or_else(|| op.name().to_owned())?;
     Ok(Chosen { run, lane_wise: false })
+}
+
+/// gfx1250: the handler of a conversion whose clamp bit says that its floats of 8 bits are e5m3, not e4m3 (LLVM,
+/// `FeatureFP8E5M3Insts`).
+pub(crate) fn e5m3_handler<const L: usize>(op: Op, level: Level) -> Option<Chosen<L>> {
+    let lane_wise = convert::e5m3_handler(op, level).map(|run| Chosen { run, lane_wise: true });
+    lane_wise.or_else(|| small_float::e5m3_handler(op).map(|run| Chosen { run, lane_wise: false }))
 }
 
 /// Whether the op is executed (or skipped as a no-op): the list that tests go by.

@@ -3,7 +3,7 @@
 //!
 //! Those of gfx942 have the exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN. Those of gfx12, in
 //! [`ocp`], are of the Open Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats have, fp8 has
-//! no infinity and only the NaNs 0x7f and 0xff.
+//! no infinity and only the NaNs 0x7f and 0xff. gfx1250 also has e5m3, without sign, in which 0xff alone is a NaN.
 
 use super::float::{f32_to_half_rtz, half_to_f32, pow2};
 use super::valu::{Elem, F16};
@@ -14,7 +14,12 @@ use sim_isa::Op;
 /// The value of a code without sign that is a number.
 #[inline(always)]
 pub(super) fn magnitude(code: u8, mantissa_bits: u32, bias: i32) -> f32 {
-    let code = u32::from(code & 0x7f);
+    number(u32::from(code & 0x7f), mantissa_bits, bias)
+}
+
+/// [`magnitude`] of a code of any width.
+#[inline(always)]
+fn number(code: u32, mantissa_bits: u32, bias: i32) -> f32 {
     let (exponent, mantissa) = (code >> mantissa_bits, code & ((1 << mantissa_bits) - 1));
     // The unit in the last place, and how many of them; the first exponent is that of denormals.
     let unit = exponent.max(1) as i32 - bias - mantissa_bits as i32;
@@ -81,7 +86,28 @@ pub(crate) fn f32_to_bf8(value: f32) -> u8 {
 
 /// The small floats of gfx12.
 pub(crate) mod ocp {
-    use super::{code, half_to_f32, magnitude};
+    use super::{code, half_to_f32, magnitude, number};
+
+    /// The f32 of an e5m3.
+    #[inline(always)]
+    pub fn e5m3_to_f32(bits: u8) -> f32 {
+        if bits == 0xff { f32::NAN } else { number(bits.into(), 3, 15) }
+    }
+
+    /// The e5m3 of the magnitude of `value`, its fraction rounded by `round`; NaN if it is too large.
+    #[inline(always)]
+    pub fn to_e5m3(value: f32, round: fn(f64) -> f64) -> u8 {
+        match code(value, 3, 15, round) {
+            code @ 0..=0xfe if value.is_finite() => code as u8,
+            _ => 0xff,
+        }
+    }
+
+    /// The e5m3 nearest to the magnitude of `value` (ties to even).
+    #[inline(always)]
+    pub fn f32_to_e5m3(value: f32) -> u8 {
+        to_e5m3(value, f64::round_ties_even)
+    }
 
     #[inline(always)]
     fn sign(value: f32) -> u8 {
@@ -148,6 +174,14 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VCvtSrPkF16F32 => |wave, _, op| stochastic_pair(wave, op, 13, f32_to_half_rtz),
         _ => return None,
     })
+}
+
+/// [`handler`] of those whose clamp bit stands for another format.
+pub(super) fn e5m3_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+    match op {
+        Op::VCvtSrFp8F32Gfx12 => Some(|wave, _, op| stochastic(wave, op, 20, |x| ocp::to_e5m3(x, f64::trunc))),
+        _ => None,
+    }
 }
 
 /// The upper `lost` bits of `random`, as many as the mantissa loses, added to `x`, whose mantissa is then to be cut

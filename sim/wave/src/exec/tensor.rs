@@ -55,12 +55,12 @@ impl Descriptor {
         let head: [u64; 4] = group_of(wave, &op.src[0]);
         let near: [u64; 8] = group_of(wave, &op.src[1]);
         let [far, farthest]: [[u64; 4]; 2] = [group_of(wave, &op.src[2]), group_of(wave, &op.src[3])];
+        // The mask of the cluster's workgroups that get the tile, in the lowest bits of `near`, counts for none here.
         let gathers = head[0] >> 31 != 0;
         let (iterates, pads) = (near[0] >> 19 & 1 != 0 && !gathers, near[0] >> 20 & 1 != 0);
         let refused = [
             (head[0] & 3 > 1 || head[0] & 0xc != 0, "a descriptor of a context switch"),
             (head[3] >> 30 != 2, "a descriptor of another type than 2"),
-            (near[0] & 0xffff != 0, "a mask of workgroups, without a cluster"),
             (near[0] >> 18 & 1 != 0, "an atomic barrier, whose fields' width is not published"),
         ];
         if let Some((_, what)) = refused.iter().find(|(is, _)| *is && head[0] & 3 != 0) {

@@ -69,12 +69,66 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             cases.push(converted(machine, small, name, wide, random));
         }
         cases.extend([4, 6, 8].map(|bits| transposed(machine, bits, false, random)));
-        cases.extend([4, 6].map(|bits| transposed(machine, bits, true, random)));
+        cases.extend([4, 6, 8].map(|bits| transposed(machine, bits, true, random)));
+        cases.extend(unsigned(machine, random));
     }
     for turn in 0..24 {
         cases.push(multiplied(machine, turn, random));
     }
     cases
+}
+
+/// E5M3, which has no sign and one NaN.
+const UNSIGNED: Small = Small { name: "E5M3", bits: 9, mantissa: 3, bias: 15 };
+
+/// The code of E5M3 nearest to the magnitude of a number, the even one of two.
+fn nearest(value: f64) -> u32 {
+    // Half a unit beyond the greatest number it is the NaN.
+    let far =
+        |code: &u32| (if *code == 0xff { 2f64.powi(16) * 1.875 } else { UNSIGNED.value(*code) } - value.abs()).abs();
+    (0..=0xff).min_by(|a, b| far(a).total_cmp(&far(b)).then((a & 1).cmp(&(b & 1)))).unwrap()
+}
+
+/// Conversions whose clamp bit stands for E5M3.
+fn unsigned(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let mut before = State::random(machine, random);
+    for lane in before.lanes() {
+        before.v[0][lane] = random.next();
+        // Numbers around those that the format has, of either sign; infinities and NaNs.
+        for register in [4, 5] {
+            let small = (random.below(36) as i32 - 18) as f32;
+            let value = (1.0 + random.below(1 << 10) as f32 / 1024.0) * small.exp2();
+            let sign = if random.one_in(2) { -1.0 } else { 1.0 };
+            before.v[register][lane] = (sign * if random.one_in(8) { 0.0 } else { value }).to_bits();
+        }
+        if random.one_in(16) {
+            before.v[4][lane] = [f32::INFINITY, f32::NAN, 1e9][random.below(3) as usize].to_bits();
+        }
+        // Pairs of f16.
+        before.v[6][lane] = [4, 5].into_iter().rev().fold(0, |pair, register| {
+            pair << 16 | F16.round(f64::from(f32::from_bits(before.v[register][lane]))) as u32
+        });
+    }
+    let code = |value: f64| if value.is_finite() { nearest(value) } else { 0xff };
+    let single = |state: &State, register: usize, lane: usize| f64::from(f32::from_bits(state.v[register][lane]));
+    let mut wide = before.clone();
+    let [mut packed, mut halves] = [(); 2].map(|()| before.clone());
+    for lane in before.active_lanes() {
+        let low = before.v[0][lane] & 0xff;
+        let value = if low == 0xff { f64::NAN } else { UNSIGNED.value(low) };
+        wide.v[1][lane] = (value as f32).to_bits();
+        let pair = code(single(&before, 4, lane)) | code(single(&before, 5, lane)) << 8;
+        packed.v[1][lane] = packed.v[1][lane] & 0xffff_0000 | pair;
+        let of_half = |shift: u32| code(F16.get(u64::from(before.v[6][lane] >> shift & 0xffff)));
+        halves.v[1][lane] = halves.v[1][lane] & 0xffff_0000 | of_half(0) | of_half(16) << 8;
+    }
+    let mut first = Case::new("v_cvt_f32_fp8_e64 v1, v0 clamp", before.clone(), wide);
+    first.floats.push((1, Float::F32));
+    vec![
+        first,
+        Case::new("v_cvt_pk_fp8_f32 v1.l, v4, v5 clamp", before.clone(), packed),
+        Case::new("v_cvt_pk_fp8_f16 v1.l, v6 clamp", before, halves),
+    ]
 }
 
 /// Numbers times the power of two in a byte of the scales: lanes 16 apart have theirs in one dword, of the lane that

@@ -274,18 +274,20 @@ fn div_scale(t: Format, a: u64, b: u64, c: u64, far: i32, by: i32, tiny: i32) ->
     let denormal = |value: f64| t.is_denormal(t.round(value));
     let scaled = |n| num::ldexp(t, a, n);
     let out = |value, bit| Out { value, bit: Some(bit) };
+    // Exponents alone say whether the quotient is taken for denormal.
+    let small = t.exponent(c) - t.exponent(b) <= 1 - t.bias();
     if z == 0.0 || y == 0.0 {
-        out(t.quiet(t.infinity()), false)
+        out(t.quiet(t.infinity()), true)
     } else if t.exponent(c) - t.exponent(b) >= far {
         out(if x == y { scaled(by) } else { a }, true)
     } else if t.is_denormal(b) {
         out(scaled(by), false)
-    } else if denormal(1.0 / y) && denormal(z / y) {
+    } else if denormal(1.0 / y) && (small || denormal(z / y)) {
         // The document scales up here, to infinity.
         out(if x == y { scaled(-by) } else { a }, true)
     } else if denormal(1.0 / y) {
         out(scaled(-by), false)
-    } else if denormal(z / y) {
+    } else if small || denormal(z / y) {
         out(if x == z { scaled(by) } else { a }, true)
     } else if t.exponent(c) <= tiny {
         out(scaled(by), false)
