@@ -14,8 +14,9 @@ use smallvec::SmallVec;
 
 use super::Allocator;
 use super::object::HalRef;
-use super::raw;
+use super::semaphore::Listener;
 use super::status::{Result, Status};
+use super::{raw, thunk};
 
 /// Most entries the driver puts into one frontier: one for each queue of a logical device.
 pub const FRONTIER_CAPACITY: usize = 64;
@@ -131,34 +132,42 @@ impl FrontierTracker {
         unsafe { raw::iree_async_frontier_tracker_query_epoch(self.as_ptr(), axis, epoch) }
     }
 
+    /// Has `listener` called when all of `frontier` has passed or one of its axes has failed, possibly before this
+    /// returns: by who says so, under no lock of the tracker's.
+    ///
+    /// # Errors
+    /// NOT_FOUND for an axis that the tracker does not know; the listener is not called.
+    pub fn listen(&self, frontier: &Frontier, listener: Arc<dyn Listener>) -> Result<FrontierListening> {
+        // SAFETY: all-zero is a valid waiter, which IREE fills.
+        let place = UnsafeCell::new(unsafe { core::mem::zeroed() });
+        let waiter = Arc::new(Waiter { frontier: frontier.clone(), place, listener: Mutex::new(Some(listener)) });
+        let shared = Arc::into_raw(waiter.clone());
+        // SAFETY: the waiter and its frontier stay where they are until the callback was called or the wait is
+        // cancelled, as the tracker has a count of them.
+        let begun = unsafe {
+            Status::check(raw::iree_async_frontier_tracker_wait(
+                self.as_ptr(),
+                waiter.frontier.as_ptr(),
+                Some(frontier_passed),
+                shared.cast_mut().cast(),
+                waiter.place.get(),
+            ))
+        };
+        if let Err(status) = begun {
+            // SAFETY: refused, so the callback is never called: take its count back.
+            drop(unsafe { Arc::from_raw(shared) });
+            return Err(status);
+        }
+        Ok(FrontierListening { tracker: self.clone(), waiter })
+    }
+
     /// Begins to wait until all of `frontier` has passed.
     ///
     /// # Errors
     /// NOT_FOUND for an axis that the tracker does not know.
     pub fn wait(&self, frontier: &Frontier) -> Result<FrontierWait> {
         let outcome = Arc::<Outcome>::default();
-        // SAFETY: all-zero is a valid waiter, which IREE fills.
-        let waiter = Box::new(UnsafeCell::new(unsafe { core::mem::zeroed() }));
-        let wait = FrontierWait { tracker: self.clone(), frontier: Box::new(frontier.clone()), waiter, outcome };
-        let shared = Arc::into_raw(wait.outcome.clone());
-        // SAFETY: frontier and waiter stay where they are until the callback
-        // was called or the wait is cancelled, see `FrontierWait::drop`.
-        let begun = unsafe {
-            Status::check(raw::iree_async_frontier_tracker_wait(
-                self.as_ptr(),
-                wait.frontier.as_ptr(),
-                Some(frontier_passed),
-                shared.cast_mut().cast(),
-                wait.waiter.get(),
-            ))
-        };
-        if let Err(status) = begun {
-            // SAFETY: refused, so the callback is never called: take its count back.
-            drop(unsafe { Arc::from_raw(shared) });
-            *wait.outcome.result.lock() = Some(Ok(()));
-            return Err(status);
-        }
-        Ok(wait)
+        Ok(FrontierWait { _listening: self.listen(frontier, outcome.clone())?, outcome })
     }
 
     /// Fails waiters of an axis whose queue is lost.
@@ -193,6 +202,47 @@ fn count_is_first() -> Result<bool> {
     Ok([alone, shared, tracker.first_word()] == [1, 2, 1])
 }
 
+/// What a tracker has of somebody who listens.
+struct Waiter {
+    frontier: Frontier,
+    place: UnsafeCell<raw::iree_async_frontier_waiter_t>,
+    /// None once it was called, or is not to be.
+    listener: Mutex<Option<Arc<dyn Listener>>>,
+}
+
+// SAFETY: the place is the tracker's, which has a lock for it.
+unsafe impl Sync for Waiter {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Waiter {}
+
+/// Somebody listens until this is dropped; the listener may be being called then.
+pub struct FrontierListening {
+    tracker: FrontierTracker,
+    waiter: Arc<Waiter>,
+}
+
+impl Drop for FrontierListening {
+    fn drop(&mut self) {
+        let Some(listener) = self.waiter.listener.lock().take() else { return };
+        // SAFETY: the tracker lives; it finds the waiter in its list or not.
+        if unsafe { raw::iree_async_frontier_tracker_cancel_wait(self.tracker.as_ptr(), self.waiter.place.get()) } {
+            // SAFETY: the callback will not be called: take its count back.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.waiter)) };
+        }
+        drop(listener);
+    }
+}
+
+unsafe extern "C" fn frontier_passed(user_data: *mut c_void, status: raw::iree_status_t) {
+    // SAFETY: the count that `listen` gave away, and a status that is ours.
+    let (waiter, result) = unsafe { (Arc::from_raw(user_data.cast::<Waiter>()), Status::check(status)) };
+    let listener = waiter.listener.lock().take();
+    if let Some(listener) = listener {
+        // A panic has nowhere to go; what the listener held fails by its drop.
+        let _ = thunk::catch(|| listener.reached(result));
+    }
+}
+
 /// Whether and how a wait ended.
 #[derive(Default)]
 struct Outcome {
@@ -200,11 +250,16 @@ struct Outcome {
     changed: Condvar,
 }
 
+impl Listener for Outcome {
+    fn reached(self: Arc<Self>, result: Result<()>) {
+        *self.result.lock() = Some(result);
+        self.changed.notify_all();
+    }
+}
+
 /// A wait for a frontier. Dropped, it is over.
 pub struct FrontierWait {
-    tracker: FrontierTracker,
-    frontier: Box<Frontier>,
-    waiter: Box<UnsafeCell<raw::iree_async_frontier_waiter_t>>,
+    _listening: FrontierListening,
     outcome: Arc<Outcome>,
 }
 
@@ -223,34 +278,6 @@ impl FrontierWait {
             Some(result) => result.clone().map(|()| true),
         }
     }
-}
-
-impl Drop for FrontierWait {
-    fn drop(&mut self) {
-        if self.outcome.result.lock().is_some() {
-            return;
-        }
-        // SAFETY: the tracker lives; it finds the waiter in its list or not.
-        let cancelled =
-            unsafe { raw::iree_async_frontier_tracker_cancel_wait(self.tracker.as_ptr(), self.waiter.get()) };
-        if cancelled {
-            // SAFETY: the callback will not be called: take its count back.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.outcome)) };
-            return;
-        }
-        // It is being called and the tracker may still look at the waiter.
-        let mut result = self.outcome.result.lock();
-        while result.is_none() {
-            self.outcome.changed.wait(&mut result);
-        }
-    }
-}
-
-unsafe extern "C" fn frontier_passed(user_data: *mut c_void, status: raw::iree_status_t) {
-    // SAFETY: the count that `wait` gave away, and a status that is ours.
-    let (outcome, result) = unsafe { (Arc::from_raw(user_data.cast::<Outcome>()), Status::check(status)) };
-    *outcome.result.lock() = Some(result);
-    outcome.changed.notify_all();
 }
 
 #[cfg(test)]

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! IREE's memory pools (`iree/hal/pool.h`), sets of them (`iree/hal/pool_set.h`), and how they are made.
 
-use std::time::Duration;
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::object::{Borrowed, HalRef};
-use super::status::Result;
-use super::{Allocator, BufferHandle, BufferParams, Frontier, iree, raw, status, tlsf};
+use super::semaphore::Listener;
+use super::status::{Result, Status};
+use super::{Allocator, BufferHandle, BufferParams, Frontier, iree, raw, status, thunk, tlsf};
 
 /// A pool of any kind.
 pub type Pool<'a> = Borrowed<'a, raw::iree_hal_pool_t>;
@@ -114,8 +119,8 @@ impl Pool<'_> {
         Ok(Answer { result, reservation: Some(reservation) })
     }
 
-    /// Begins to observe the pool: what is released from here on, and [`Pool::wake_waiters`], ends
-    /// [`Observation::wait`].
+    /// Begins to observe the pool: those who [listen](Observation::listen) hear of what is released from here on, and
+    /// of [`Pool::wake_waiters`].
     ///
     /// # Errors
     /// INTERNAL for a pool without notification.
@@ -251,13 +256,41 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Waits at most `timeout` for a release since the observation began; whether there was one.
-    pub fn wait(&self, timeout: Duration) -> bool {
-        // SAFETY: observed until the drop.
-        unsafe {
-            let timeout = raw::iree_make_timeout_ms(timeout.as_millis() as i64);
-            raw::iree_async_notification_wait_for_token(self.notification.as_ptr(), self.token, timeout)
+    /// What is observed. Several pools may have one.
+    pub fn notification(&self) -> &NotificationRef {
+        &self.notification
+    }
+
+    /// Has `listener` called when there was a release since the observation began, by a thread of the notification's
+    /// proactor.
+    ///
+    /// # Errors
+    /// What the proactor said; the listener is not called.
+    pub fn listen(self, listener: Arc<dyn Listener>) -> Result<ReleaseListening> {
+        // SAFETY: all-zero is a valid operation, which is filled below.
+        let operation = UnsafeCell::new(unsafe { std::mem::zeroed() });
+        let notification = self.notification.clone();
+        let waiter = Arc::new(ReleaseWaiter { operation, notification, listener: Mutex::new(Some(listener)) });
+        let shared = Arc::into_raw(waiter.clone());
+        // SAFETY: the operation stays where it is until the callback was called, as the proactor has a count of it; the
+        // notification knows its proactor, which outlives it. It is observed until this has been submitted.
+        let begun = unsafe {
+            let operation: *mut raw::iree_async_notification_wait_operation_t = waiter.operation.get();
+            let base = &raw mut (*operation).base;
+            let kind = raw::IREE_ASYNC_OPERATION_TYPE_NOTIFICATION_WAIT as u8;
+            raw::iree_async_operation_initialize(base, kind, 0, Some(released), shared.cast_mut().cast());
+            (*operation).notification = self.notification.as_ptr();
+            (*operation).wait_flags = raw::IREE_ASYNC_NOTIFICATION_WAIT_FLAG_USE_WAIT_TOKEN as _;
+            (*operation).wait_token = self.token;
+            let proactor = (*self.notification.as_ptr()).proactor;
+            iree!(raw::iree_async_proactor_submit_one(proactor, base))
+        };
+        if let Err(status) = begun {
+            // SAFETY: refused, so the callback is never called: take its count back.
+            drop(unsafe { Arc::from_raw(shared) });
+            return Err(status);
         }
+        Ok(ReleaseListening(waiter))
     }
 }
 
@@ -268,14 +301,60 @@ impl Drop for Observation {
     }
 }
 
+/// What a proactor has of somebody who listens.
+struct ReleaseWaiter {
+    operation: UnsafeCell<raw::iree_async_notification_wait_operation_t>,
+    notification: NotificationRef,
+    /// None once it was called, or is not to be.
+    listener: Mutex<Option<Arc<dyn Listener>>>,
+}
+
+// SAFETY: the operation is the proactor's from its submission on.
+unsafe impl Sync for ReleaseWaiter {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for ReleaseWaiter {}
+
+/// Somebody listens until this is dropped; the listener may be being called then.
+pub struct ReleaseListening(Arc<ReleaseWaiter>);
+
+impl std::fmt::Debug for ReleaseListening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReleaseListening")
+    }
+}
+
+impl Drop for ReleaseListening {
+    fn drop(&mut self) {
+        let listener = self.0.listener.lock().take();
+        if listener.is_some() {
+            // Ends the operation. Others that listen look at the pool once more.
+            // SAFETY: the notification lives.
+            unsafe { raw::iree_async_notification_signal(self.0.notification.as_ptr(), i32::MAX) };
+        }
+    }
+}
+
+unsafe extern "C" fn released(
+    user_data: *mut c_void,
+    _operation: *mut raw::iree_async_operation_t,
+    status: raw::iree_status_t,
+    _flags: raw::iree_async_completion_flags_t,
+) {
+    // SAFETY: the count that `listen` gave away, and a status that is ours. The proactor does not use the operation
+    // after its last callback, which this is.
+    let (waiter, result) = unsafe { (Arc::from_raw(user_data.cast::<ReleaseWaiter>()), Status::check(status)) };
+    let listener = waiter.listener.lock().take();
+    if let Some(listener) = listener {
+        // A panic has nowhere to go; what the listener held fails by its drop.
+        let _ = thunk::catch(|| listener.reached(result));
+    }
+}
+
 /// Makers of pools and of what they need.
 pub mod create {
-    use std::ffi::c_void;
-    use std::sync::Arc;
-
     use super::*;
     use crate::ffi::object::HalObject;
-    use crate::ffi::{ProactorPtr, strings, thunk};
+    use crate::ffi::{ProactorPtr, strings};
 
     /// A notification of `proactor`.
     ///

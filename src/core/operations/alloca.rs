@@ -4,8 +4,8 @@
 //! An allocation returns a transient buffer at once and takes memory from a pool when its turn comes, before its
 //! packet goes into the ring: whatever is submitted after it finds the memory there. The pool says how: memory whose
 //! last use this queue comes after is taken as it is; memory that may still be in use is waited for if the caller
-//! allows it; and when there is none, the allocation waits for the pool's next release. Such waits block a host thread
-//! of the device's worker, never a completion thread and never under a lock.
+//! allows it; and when there is none, the allocation waits for the pool's next release. Such waits hold no
+//! thread (`queue/blocked.rs`).
 //!
 //! A deallocation gives the reservation back as soon as it is submitted, marked with its epoch: its queue comes after
 //! that anyway and takes the memory again at once, so that what is submitted ahead needs no more memory than what runs
@@ -130,7 +130,7 @@ impl Alloca {
             && let Some(observation) = self.reserve(pool, Position::new(queue, waits), gap)?
         {
             self.tell(|trace| trace.wait(pool, None));
-            return Ok(wait_for_release(queue, observation));
+            return Ok(wait_for_release(observation));
         }
         // What is not staged goes back when the allocation is dropped.
         let Some(Reserved { reservation, .. }) = &self.reserved else {
@@ -145,7 +145,7 @@ impl Alloca {
         }
         if let Some(frontier) = reservation.not_passed(pool, &**queue.shared()) {
             self.tell(|trace| trace.wait(pool, Some(&frontier)));
-            return Ok(wait_for_frontier(queue, frontier));
+            return Ok(wait_for_frontier(frontier));
         }
         let backing = reservation.materialize(pool, self.params)?;
         self.tell(|trace| trace.materialize(pool, reservation.raw()));

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Submissions that a queue has accepted and that are not in its rings yet.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::core::queue::Queue;
+use crate::core::queue::blocked::{Blocked, Releases};
 use crate::core::queue::deferred::{DeferredList, Ready};
 
 /// What a queue has still to do.
@@ -18,9 +20,23 @@ pub(super) struct Backlog {
     line: Arc<AtomicUsize>,
     /// Those that wait for semaphores.
     pub(super) deferred: Mutex<DeferredList>,
+    /// Those that wait for memory, by their addresses.
+    pub(super) blocked: Mutex<BTreeMap<usize, Arc<Blocked>>>,
+    /// What listens to their pools.
+    releases: Arc<Releases>,
 }
 
 impl Queue {
+    /// The submissions that wait for memory.
+    pub(super) fn blocked(&self) -> &Mutex<BTreeMap<usize, Arc<Blocked>>> {
+        &self.backlog.blocked
+    }
+
+    /// What listens to the pools that they wait for.
+    pub(super) fn releases(&self) -> &Arc<Releases> {
+        &self.backlog.releases
+    }
+
     /// Puts a submission on the ready list and calls the submission thread, which goes on with it.
     pub fn add_ready(&self, ready: Ready) {
         self.backlog.ready.lock().push(ready);

@@ -124,6 +124,7 @@ pub fn fail_all(queue: &Queue, failure: &Status) {
     // Nothing is pushed after this, and the hardware lets go of what the records keep before they go.
     queue.inactivate();
     queue.shared().groups.fail(queue.ordinal(), failure);
+    queue.end_blocked();
     let Some(mut draining) = queue.try_drain_or_ask() else { return };
     while let Some((_, batch)) = take_batch(&mut draining, u64::MAX) {
         for (_, record) in batch {

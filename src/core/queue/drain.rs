@@ -134,9 +134,12 @@ impl Queue {
         drain.by.is_none() && self.is_drained()
     }
 
-    /// True when nothing is in flight, being completed, ready or deferred.
+    /// True when nothing is in flight, being completed, ready, deferred or blocked.
     pub fn is_idle(&self) -> bool {
-        // A deferred submission is ready before it is not deferred any more.
-        self.is_quiet() && self.backlog.deferred.lock().is_empty() && self.backlog.ready.lock().is_empty()
+        // A submission is ready before it is not deferred or blocked any more.
+        self.is_quiet()
+            && self.backlog.deferred.lock().is_empty()
+            && self.backlog.blocked.lock().is_empty()
+            && self.backlog.ready.lock().is_empty()
     }
 }

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::ffi::frontier::FrontierWait;
-use crate::ffi::{Annotate, Code, Frontier, FrontierTracker, Result, Status, status};
+use crate::ffi::frontier::FrontierListening;
+use crate::ffi::{Annotate, Code, Frontier, FrontierTracker, Listener, Result, Status, status};
 
 /// Where the queue ordinal is in the axis of a queue (`iree/async/frontier.h`).
 const QUEUE_AXIS_SHIFT: u32 = 24;
@@ -232,16 +232,16 @@ impl Groups {
         is_unique && members.iter().any(|member| member.tracker.has_passed(axis, epoch))
     }
 
-    /// Begins to wait until all of `frontier` has passed, in a group whose tracker knows its axes.
+    /// As [`FrontierTracker::listen`], in a group whose tracker knows the axes.
     ///
     /// # Errors
     /// NOT_FOUND for axes that none knows; FAILED_PRECONDITION before the device is in a group.
-    pub fn wait(&self, frontier: &Frontier) -> Result<FrontierWait> {
+    pub fn listen(&self, frontier: &Frontier, listener: &Arc<impl Listener>) -> Result<FrontierListening> {
         // Their references keep the members.
         let trackers: SmallVec<[_; 1]> = self.members.lock().iter().map(|member| member.tracker.clone()).collect();
         let mut unknown = status!(FAILED_PRECONDITION, "the device is in no device group");
         for tracker in trackers.iter().rev() {
-            match tracker.wait(frontier) {
+            match tracker.listen(frontier, listener.clone()) {
                 Err(status) if status.code() == Code::NOT_FOUND => unknown = status,
                 begun => return begun,
             }
@@ -269,6 +269,16 @@ mod tests {
 
     const BASE: u64 = 1 << 56;
 
+    /// What a listener heard.
+    #[derive(Default)]
+    struct Heard(Mutex<Option<Result<()>>>);
+
+    impl Listener for Heard {
+        fn reached(self: Arc<Self>, result: Result<()>) {
+            *self.0.lock() = Some(result);
+        }
+    }
+
     #[test]
     fn each_group_hears_of_both_axes_until_it_is_gone() {
         let groups = Groups::new(7, 2);
@@ -292,8 +302,10 @@ mod tests {
         drop(second);
         groups.tell(&mut seen, 0, 7);
         let frontier = Frontier::new([(groups.axis(0), 7)].into_iter());
-        let wait = groups.wait(&frontier).expect("the last group stays");
-        assert!(wait.wait_for(std::time::Duration::ZERO).unwrap());
+        let heard = Arc::<Heard>::default();
+        let listening = groups.listen(&frontier, &heard).expect("the last group stays");
+        assert!(heard.0.lock().as_ref().is_some_and(Result::is_ok));
+        drop(listening);
     }
 
     #[test]

@@ -133,11 +133,6 @@ impl HostWorker {
             state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
-
-    /// True from [`Self::close`] on: tasks that wait for something give up.
-    pub fn is_closing(&self) -> bool {
-        self.0.lock().closed
-    }
 }
 
 impl Pool {

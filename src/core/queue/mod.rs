@@ -5,6 +5,7 @@
 //! the lists of ready and deferred submissions alone. No HAL object is released and no callback runs under any of them.
 
 mod backlog;
+pub mod blocked;
 pub mod complete;
 pub mod deferred;
 mod drain;
@@ -223,13 +224,14 @@ impl Queue {
         self.wakeup.call();
     }
 
-    /// Cancels what waits for semaphores and lets the queue's threads end once what is in flight is complete.
+    /// Cancels what waits for semaphores or memory and lets the queue's threads end once what is in flight is complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         let deferred = self.backlog.deferred.lock().all();
         for submission in deferred {
             submission.cancel();
         }
+        self.end_blocked();
         self.wakeup.call();
     }
 }

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What an allocation takes from its pool, and what it waits for when it cannot.
 
-use std::time::Duration;
-
 use smallvec::SmallVec;
 
 use crate::core::profile::memory::PoolTrace;
 use crate::core::queue::Queue;
-use crate::core::queue::deferred::Resumption;
+use crate::core::queue::blocked::Blocked;
 use crate::core::queue::operation::Prepared;
-use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Observation, Pool, Reservation};
-use crate::ffi::{Frontier, Result, status};
-
-/// How often a wait looks whether the device is going away.
-const SLICE: Duration = Duration::from_millis(20);
+use crate::ffi::{Frontier, Result};
 
 /// Where an allocation is in the order of its device's queues.
 pub struct Position {
@@ -76,49 +70,12 @@ impl Reserved {
     }
 }
 
-/// Blocks an allocation until its pool got something back, or the last use of what it got is over.
-pub fn wait_for_release(queue: &Queue, observation: Observation) -> Prepared {
-    block(queue, move |is_over| {
-        while !observation.wait(SLICE) {
-            is_over()?;
-        }
-        Ok(())
-    })
+/// Blocks an allocation until its pool got something back.
+pub fn wait_for_release(observation: Observation) -> Prepared {
+    Prepared::Blocked(Box::new(|resumption| Blocked::until_release(resumption, observation)))
 }
 
-/// Blocks an allocation until `frontier` has passed.
-pub fn wait_for_frontier(queue: &Queue, frontier: Frontier) -> Prepared {
-    let shared = queue.shared().clone();
-    block(queue, move |is_over| {
-        let wait = shared.groups.wait(&frontier)?;
-        while !wait.wait_for(SLICE)? {
-            is_over()?;
-        }
-        Ok(())
-    })
-}
-
-/// Runs `wait` on a thread of the device's worker and lets the allocation go on when it returns. `wait` calls its
-/// argument now and then, which fails once the device is going away.
-fn block(queue: &Queue, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()> + Send + 'static) -> Prepared {
-    let worker = queue.shared().worker.clone();
-    Prepared::Blocked(Box::new(move |resumption: Resumption| {
-        let closing = worker.clone();
-        let task = move |_| {
-            let is_over = || {
-                resumption.queue().check_not_lost()?;
-                if closing.is_closing() || resumption.queue().is_stopping() {
-                    return Err(status!(
-                        CANCELLED,
-                        "the device was destroyed while queue_alloca waited for memory of its pool"
-                    ));
-                }
-                Ok(())
-            };
-            let result = wait(&is_over);
-            resumption.resume(result);
-        };
-        // Without a thread the task is dropped, and the resumption fails what it was to signal.
-        let _ = worker.run(Box::new(task), SignalList::default());
-    }))
+/// Blocks an allocation until `frontier` has passed: the last use of what it got is over then.
+pub fn wait_for_frontier(frontier: Frontier) -> Prepared {
+    Prepared::Blocked(Box::new(move |resumption| Blocked::until_passed(resumption, &frontier)))
 }
