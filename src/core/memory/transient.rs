@@ -319,9 +319,10 @@ impl Transient {
     }
 
     /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed,
-    /// which it has if the pool is one that forgets frontiers.
+    /// which it has if the pool is one that forgets frontiers; the pool hears of it all the same, as its users may count
+    /// on other queues not to get the memory.
     pub fn release(&self, death: &Frontier) {
-        self.release_behind(if self.keeps_frontiers { death.as_ptr() } else { null() });
+        self.release_behind(death.as_ptr());
     }
 
     /// Gives the reservation back, if the buffer has it still and its pool keeps frontiers: the memory's last use is

@@ -72,10 +72,6 @@ def echo(path, _):
     return {"input": sounds[None], "h0": numpy.zeros((4, 1, 64), numpy.float32)}
 
 
-def nine_seconds(path, _):
-    return {"input_1": numpy.resize(samples_of(path), 144160)[None]}
-
-
 def melody(path, _):
     """Basic Pitch's view of a sound: 43,844 samples."""
     return {"serving_default_input_2:0": numpy.resize(samples_of(path), 43844)[None, :, None]}
@@ -132,7 +128,7 @@ def photograph(path, _):
     return {"input.1": numpy.ascontiguousarray(pixels.transpose(2, 0, 1))[None]}
 
 
-MADE = [file, speech, speech_alone, features, echo, nine_seconds, melody, electrodes, sleep, name, name_so_far, text, line]
+MADE = [file, speech, speech_alone, features, echo, melody, electrodes, sleep, name, name_so_far, text, line]
 INPUTS = {made.__name__: made for made in [*MADE, turned_line, photograph, person]}
 
 
