@@ -3,8 +3,6 @@
 // 200 allocations that wait for a pool do not hold up a host call, and get
 // their memory when it is free.
 //
-// pending: each of them holds a host thread
-//
 // expect allocations: OK
 // expect the host call within 500 ms: OK
 // expect all allocations in the end: OK
