@@ -50,7 +50,7 @@ struct State {
     ranges: Ranges,
     /// Each with its first block, by their indices in [`Ranges`].
     slabs: Vec<Option<(u32, raw::iree_hal_slab_t)>>,
-    /// What requesters were told to wait for, by their blocks, until these come back. Boxed, as they have pointers to it.
+    /// What requesters were told to wait for, by their blocks, until these come back.
     #[allow(clippy::vec_box, reason = "C keeps pointers to them")]
     waits: Vec<(u32, Box<Frontier>)>,
     statistics: Statistics,

@@ -206,8 +206,8 @@ impl Ranges {
         Ok(Some((self.gather(first, units)?, death)))
     }
 
-    /// Gives back the block `block`, which was taken; its last use is over when all pairs of `death`, in ascending order
-    /// of their axes, have passed.
+    /// Gives back `block`, which was taken; its last use is over when all pairs of `death`, in ascending order of their
+    /// axes, have passed.
     ///
     /// # Panics
     /// When it is not taken.
@@ -235,8 +235,7 @@ impl Ranges {
         }
     }
 
-    /// How many free blocks of sufficient length were passed over by [`Self::take`] because something may still be using
-    /// them.
+    /// How many free blocks of sufficient length [`Self::take`] passed over because something may still be using them.
     pub fn misses(&self) -> u64 {
         self.misses
     }

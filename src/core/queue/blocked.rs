@@ -23,8 +23,8 @@ pub struct Blocked {
     listening: Mutex<Option<FrontierListening>>,
 }
 
-/// What listens to pools for the blocked submissions of a queue: once for each notification, whose proactor has room for
-/// a limited number of waits.
+/// What listens to pools for the blocked submissions of a queue: once for each notification, whose proactor has room
+/// for a limited number of waits.
 #[derive(Debug, Default)]
 pub struct Releases(Mutex<Vec<Arc<Release>>>);
 
