@@ -29,6 +29,15 @@ extern "C" {
 // there is no HSA runtime and INCOMPATIBLE when there is none that can be used
 // (both list each place tried), and with what the runtime reports.
 // May be called from any thread.
+//
+// |host_allocator| outlives the driver and all that is made of it. From it comes
+// each object that IREE counts references of: the driver, devices, allocators,
+// buffers, semaphores, events, executables, command buffers with the state of
+// their validation, files. What the driver keeps beside them (recordings, lists
+// of deferred work, copies of code objects) comes from the C library's malloc.
+// No memory of a size that a caller or a file decides is RESOURCE_EXHAUSTED. An
+// object of a fixed size, of less than 2 KiB, for which malloc has no memory
+// ends the process, as in any Rust program.
 IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_driver_create(
     iree_string_view_t identifier, iree_host_size_t option_count,
     const iree_string_pair_t* options, iree_allocator_t host_allocator,

@@ -135,11 +135,12 @@ impl CommandBuffer {
     pub fn create(blocks: &Arc<Blocks>, arena: Arc<Arena>, params: &CommandBufferParams) -> Result<HalRef<Self>> {
         let validation = validation_bytes(params.mode, params.binding_capacity);
         let large;
-        let blocks = match Self::HEAD.checked_add(validation) {
-            Some(length) if length <= blocks.length() => blocks,
+        // What is made for this one comes zeroed, which is no work for pages that nobody uses.
+        let (blocks, is_zeroed) = match Self::HEAD.checked_add(validation) {
+            Some(length) if length <= blocks.length() => (blocks, false),
             Some(length) => {
-                large = Blocks::new(blocks.allocator(), length);
-                &large
+                large = Blocks::zeroed(blocks.allocator(), length);
+                (&large, true)
             }
             None => {
                 let slots = params.binding_capacity;
@@ -151,7 +152,9 @@ impl CommandBuffer {
         unsafe {
             HalRef::new_in_block(blocks, |this: *mut Self, home| {
                 let state = this.byte_add(Self::HEAD).cast::<c_void>();
-                state.cast::<u8>().write_bytes(0, validation);
+                if !is_zeroed {
+                    state.cast::<u8>().write_bytes(0, validation);
+                }
                 (&raw mut (*this).base).write_bytes(0, 1);
                 raw::iree_hal_command_buffer_initialize(
                     params.device_allocator,
@@ -234,7 +237,7 @@ impl CommandBuffer {
         let recording = (mode, categories, self.base.queue_affinity);
         let slots = self.base.binding_capacity as usize;
         if let State::New(arena) = std::mem::replace(state, State::Broken) {
-            *state = State::Recording(Recorder::new(arena, recording, slots));
+            *state = State::Recording(Recorder::new(arena, recording, slots)?);
         }
         Ok(())
     }
@@ -291,8 +294,7 @@ impl CommandBuffer {
             (lists::slice(memory_barriers, memory_barrier_count), lists::slice(buffer_barriers, buffer_barrier_count))
         };
         let scope = fence_scope(source_stages | target_stages, memory, buffers);
-        self.recorder()?.barrier(scope);
-        Ok(())
+        self.recorder()?.barrier(scope)
     }
 
     /// Nothing to do: a wait is after everything recorded before it, this signal among it. The same holds for events

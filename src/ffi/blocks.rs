@@ -19,6 +19,9 @@ const LOOKS: usize = if cfg!(loom) { 2 } else { 4 };
 /// In a slot that no block is to be put in. No block's address.
 const CLOSED: *mut u8 = ptr::without_provenance_mut(1);
 
+/// Makes memory of so many bytes.
+type Allocate = fn(Allocator, usize) -> Result<NonNull<u8>>;
+
 /// Blocks of one length, of a host allocator. Objects that come and go with each invocation of a program, some of them
 /// on another thread than they came from, would cost more in the allocator than all else about them.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub struct Home(Arc<Shared>);
 struct Shared {
     allocator: Allocator,
     length: usize,
+    /// Makes a block of so many bytes.
+    allocate: Allocate,
     /// Free blocks; null in the others.
     slots: [AtomicPtr<u8>; MOST],
     /// Counts slots: about where the next block is taken from, and where the next one is put. If that is wrong, a block
@@ -48,10 +53,18 @@ impl Blocks {
     /// sees each object come and go, as it may count them. AddressSanitizer sees uses of blocks that are kept
     /// ([`poison`]).
     pub fn new(allocator: Allocator, length: usize) -> std::sync::Arc<Self> {
-        let keeps = allocator.is_system();
+        Self::with(allocator, length, allocator.is_system(), Allocator::allocate_uninitialized)
+    }
+
+    /// Blocks that are full of zeros when they are taken, and not kept.
+    pub fn zeroed(allocator: Allocator, length: usize) -> std::sync::Arc<Self> {
+        Self::with(allocator, length, false, Allocator::allocate)
+    }
+
+    fn with(allocator: Allocator, length: usize, keeps: bool, allocate: Allocate) -> std::sync::Arc<Self> {
         let slots = std::array::from_fn(|_| AtomicPtr::new(if keeps { ptr::null_mut() } else { CLOSED }));
         let (taken, given) = Default::default();
-        std::sync::Arc::new(Self(Arc::new(Shared { allocator, length, slots, taken, given })))
+        std::sync::Arc::new(Self(Arc::new(Shared { allocator, length, allocate, slots, taken, given })))
     }
 
     /// What they are allocated from.
@@ -83,7 +96,7 @@ impl Blocks {
 
     #[cold]
     fn make(&self) -> Result<(NonNull<u8>, Home)> {
-        Ok((self.0.allocator.allocate_uninitialized(self.0.length)?, Home(self.0.clone())))
+        Ok(((self.0.allocate)(self.0.allocator, self.0.length)?, Home(self.0.clone())))
     }
 }
 

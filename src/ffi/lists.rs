@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use super::flags::{BufferUsage, MemoryAccess, MemoryType};
 use super::object::{Borrowed, HalRef};
 use super::status::{Result, Status};
-use super::{BufferPlacement, iree, raw};
+use super::{BufferPlacement, fallible, iree, raw};
 
 /// A slice from C's count and pointer; empty for a null pointer.
 ///
@@ -253,9 +253,13 @@ impl<'a> BufferRefs<'a> {
     }
 
     /// A copy that keeps the buffers alive.
-    pub fn retain(&self) -> RetainedBufferRefs {
-        let buffers = self.iter().filter_map(|reference| reference.buffer.map(Borrowed::retain));
-        RetainedBufferRefs { references: self.0.into(), _buffers: buffers.collect() }
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn retain(&self) -> Result<RetainedBufferRefs> {
+        let references = fallible::copy(self.0)?;
+        let buffers = self.iter().map(|reference| reference.buffer.map(Borrowed::retain));
+        Ok(RetainedBufferRefs { references, _buffers: fallible::collect(buffers)? })
     }
 
     /// The reference of this index, if there are as many.
@@ -274,9 +278,9 @@ impl<'a> BufferRefs<'a> {
 
 /// Bindings that outlive the call which brought them.
 pub struct RetainedBufferRefs {
-    references: Box<[raw::iree_hal_buffer_ref_t]>,
+    references: Vec<raw::iree_hal_buffer_ref_t>,
     /// Theirs.
-    _buffers: Vec<HalRef<raw::iree_hal_buffer_t>>,
+    _buffers: Vec<Option<HalRef<raw::iree_hal_buffer_t>>>,
 }
 
 // SAFETY: the references are only read, and buffers may be used from any thread.

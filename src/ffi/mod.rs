@@ -76,6 +76,7 @@ pub mod allocator;
 pub mod blocks;
 pub mod constants;
 pub mod device;
+pub mod fallible;
 pub mod file;
 pub mod flags;
 pub mod frontier;
@@ -102,6 +103,7 @@ pub mod weak;
 pub use allocator::Allocator;
 pub use blocks::{Blocks, Home};
 pub use constants::*;
+pub use fallible::Fallible;
 pub use flags::{
     AccessScopes, AllocaFlags, BufferUsage, CommandBufferMode, CommandCategories, CopyFlags, DeallocaFlags,
     DispatchFlags, EventFlags, ExecuteFlags, ExecutionBarrierFlags, ExecutionStages, ExternalBufferFlags,

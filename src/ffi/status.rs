@@ -183,11 +183,12 @@ impl Clone for Status {
         // SAFETY: reads a live status and returns a new one.
         let word = unsafe { raw::iree_status_clone(self.as_raw()) };
         let plain = NonNull::new(word).map_or_else(|| Self::from_code(self.code()), Self);
-        let (full, short) = (self.to_string(), plain.to_string());
+        let (full, short) = (text(format_args!("{self}")), text(format_args!("{plain}")));
         let Some(annotations) = full.strip_prefix(&short).filter(|rest| !rest.is_empty()) else { return plain };
         // "file:line: CODE; message"
         let message = short.split_once("; ").map_or("", |(_, message)| message);
-        Self::at(self.code(), core::ptr::null(), 0, format!("{message}{annotations}").trim_start_matches("; "))
+        let message = text(format_args!("{message}{annotations}"));
+        Self::at(self.code(), core::ptr::null(), 0, message.trim_start_matches("; "))
     }
 }
 
@@ -206,7 +207,11 @@ impl fmt::Display for Status {
         if !measured {
             return fmt::Debug::fmt(&self.code(), f);
         }
-        let mut buffer = vec![0_u8; length + 1];
+        let mut buffer = Vec::new();
+        if buffer.try_reserve_exact(length + 1).is_err() {
+            return fmt::Debug::fmt(&self.code(), f);
+        }
+        buffer.resize(length + 1, 0_u8);
         // SAFETY: the buffer has the stated capacity.
         let formatted = unsafe {
             raw::iree_status_format(self.as_raw(), buffer.len(), buffer.as_mut_ptr().cast::<c_char>(), &raw mut length)
@@ -247,6 +252,23 @@ pub fn into_raw(result: Result<()>) -> raw::iree_status_t {
     result.map_or_else(Status::into_raw, |()| core::ptr::null_mut())
 }
 
+/// The text of a message, or as much of it as there is memory for.
+pub fn text(arguments: fmt::Arguments<'_>) -> String {
+    struct Text(String);
+
+    impl fmt::Write for Text {
+        fn write_str(&mut self, part: &str) -> fmt::Result {
+            self.0.try_reserve(part.len()).map_err(|_| fmt::Error)?;
+            self.0.push_str(part);
+            Ok(())
+        }
+    }
+
+    let mut text = Text(String::new());
+    let _ = fmt::Write::write_fmt(&mut text, arguments);
+    text.0
+}
+
 /// Builds a [`Status`] with a formatted message and this source position:
 /// `status!(INVALID_ARGUMENT, "offset {offset} is past the end {length}")`.
 #[macro_export]
@@ -261,7 +283,7 @@ macro_rules! status {
                 }
             },
             line!(),
-            &::std::format!($($message)+),
+            &$crate::ffi::status::text(::core::format_args!($($message)+)),
         )
     };
 }

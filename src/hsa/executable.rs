@@ -63,7 +63,7 @@ impl Executable {
     ///
     /// # Errors
     /// The status of the step that failed, with the agent and what it executes; INVALID_ARGUMENT if there is no agent.
-    pub fn load(agents: &[&Agent], code: Arc<[u8]>) -> Result<Self> {
+    pub fn load(agents: &[&Agent], code: Arc<Vec<u8>>) -> Result<Self> {
         let Some(first) = agents.first() else {
             let status = HsaStatus::ERROR_INVALID_ARGUMENT;
             let details = "no agent to load a code object for".to_owned();
@@ -114,7 +114,7 @@ impl Executable {
     }
 
     /// The bytes it was loaded from.
-    pub fn code(&self) -> &Arc<[u8]> {
+    pub fn code(&self) -> &Arc<Vec<u8>> {
         &self.reader.code
     }
 
@@ -225,11 +225,11 @@ impl Drop for Executable {
 struct Reader {
     library: Arc<Library>,
     handle: HsaCodeObjectReader,
-    code: Arc<[u8]>,
+    code: Arc<Vec<u8>>,
 }
 
 impl Reader {
-    fn new(library: &Arc<Library>, code: Arc<[u8]>) -> Result<Self> {
+    fn new(library: &Arc<Library>, code: Arc<Vec<u8>>) -> Result<Self> {
         let mut handle = HsaCodeObjectReader::NULL;
         // SAFETY: the bytes live as long as the reader, and are not written.
         let status = unsafe {

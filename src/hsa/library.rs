@@ -160,7 +160,7 @@ impl Library {
     /// `queue` must be null (any queue) or a live queue of this runtime.
     pub(super) fn last_fault(&self, queue: *const hsa_abi::HsaQueue) -> Option<String> {
         let last_fault = self.symbols.hsa_sim_last_fault?;
-        let mut buffer = vec![0u8; 4096];
+        let mut buffer = [0_u8; 4096];
         // SAFETY: the buffer is as long as we say, and callers give a queue as documented.
         let length = unsafe { last_fault(queue, buffer.as_mut_ptr().cast(), buffer.len()) };
         if length == 0 {

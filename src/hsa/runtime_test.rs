@@ -206,8 +206,8 @@ fn a_malformed_packet_stops_the_queue_and_is_reported() {
 }
 
 /// The device library for gfx11: `amdgpu_rs_fill` among others.
-fn code_object() -> Arc<[u8]> {
-    Arc::from(&include_bytes!("../../device-binaries/prebuilt/gfx11-generic.co")[..])
+fn code_object() -> Arc<Vec<u8>> {
+    Arc::new(include_bytes!("../../device-binaries/prebuilt/gfx11-generic.co").to_vec())
 }
 
 /// Has a kernel write 0 to 7, again and again, to the 100 bytes at a device address.
@@ -271,7 +271,7 @@ fn symbols_and_code_objects_that_are_not_there_are_named() {
     let error = executable.variable("amdgpu_rs_fill.kd", gpu.handle()).expect_err("it is a kernel");
     assert!(error.to_string().contains("'amdgpu_rs_fill.kd' is a KERNEL, not a VARIABLE"), "{error}");
     for code in [&b""[..], b"not an ELF file", &code_object()[..1000]] {
-        let error = Executable::load(&[&gpu], Arc::from(code)).expect_err("it is no code object");
+        let error = Executable::load(&[&gpu], Arc::new(code.to_vec())).expect_err("it is no code object");
         assert_ne!(error.code(), Code::OK, "{error}");
     }
     assert!(Executable::load(&[], code_object()).is_err());

@@ -98,15 +98,15 @@ impl<T> Vacancy<'_, T> {
 }
 
 impl<T> EpochRing<T> {
-    /// A ring for `capacity` records, rounded up to a power of two.
-    pub fn new(capacity: usize) -> (Arc<Self>, EpochProducer<T>) {
-        let capacity = capacity.max(2).next_power_of_two();
-        let ring = Arc::new(Self {
-            slots: (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
-            pushed: AtomicU64::new(0),
-            popped: AtomicU64::new(0),
-        });
-        (ring.clone(), EpochProducer(ring))
+    /// A ring for `capacity` records, rounded up to a power of two; none if there is no memory for it.
+    pub fn new(capacity: usize) -> Option<(Arc<Self>, EpochProducer<T>)> {
+        let capacity = capacity.max(2).checked_next_power_of_two()?;
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(capacity).ok()?;
+        slots.extend((0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())));
+        let (slots, pushed, popped) = (slots.into_boxed_slice(), AtomicU64::new(0), AtomicU64::new(0));
+        let ring = Arc::new(Self { slots, pushed, popped });
+        Some((ring.clone(), EpochProducer(ring)))
     }
 
     fn slot(&self, position: u64) -> &UnsafeCell<MaybeUninit<T>> {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn gives_back_what_does_not_fit_and_keeps_order() {
-        let (ring, mut producer) = EpochRing::new(2);
+        let (ring, mut producer) = EpochRing::new(2).unwrap();
         assert_eq!(producer.push("a"), Ok(1));
         assert_eq!(producer.push("b"), Ok(2));
         assert_eq!(producer.push("c"), Err("c"));
@@ -190,7 +190,7 @@ mod tests {
     fn records_come_out_once_in_order_and_not_before_their_epochs() {
         for capacity in [2, 4] {
             for order in 0..4_u32.pow(8) {
-                let (ring, mut producer) = EpochRing::new(capacity);
+                let (ring, mut producer) = EpochRing::new(capacity).unwrap();
                 let (mut pushed, mut popped) = (0, 0);
                 for step in 0..8 {
                     let full = pushed - popped == capacity as u64;
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn drops_what_was_never_taken() {
         let token = std::sync::Arc::new(());
-        let (ring, mut producer) = EpochRing::new(4);
+        let (ring, mut producer) = EpochRing::new(4).unwrap();
         for _ in 0..3 {
             producer.push(token.clone()).unwrap();
         }
@@ -238,7 +238,7 @@ mod loom_tests {
     #[test]
     fn records_cross_threads_whole_and_in_order() {
         loom::model(|| {
-            let (ring, mut records) = EpochRing::new(2);
+            let (ring, mut records) = EpochRing::new(2).unwrap();
             let producer = loom::thread::spawn(move || {
                 let mut next = 0_u64;
                 while next < 3 {

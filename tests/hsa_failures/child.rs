@@ -13,7 +13,7 @@ use std::time::Duration;
 use hsa_abi::{HsaStatus, HsaSystemInfo};
 
 use crate::scenario::Fixtures;
-use crate::{heap, host_memory, support};
+use crate::{heap, host_memory, rust_memory, support};
 
 /// Tells the test program that it is a child: `<function>:<first>:<last>`, or [`TRACE`].
 const VARIABLE: &str = "AMDGPU_RS_HSA_FAILURES";
@@ -76,7 +76,8 @@ fn spawn(what: &str) -> Child {
         .expect("a child process")
 }
 
-/// How often each function is called when none fails, and how often host memory is allocated.
+/// How often each function is called when none fails, and how often host memory is allocated, that of Rust's in the
+/// large scenario.
 pub fn trace() -> BTreeMap<String, u64> {
     let output = spawn(TRACE).wait_with_output().expect("the child ends");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -190,23 +191,30 @@ impl Sim {
 pub fn main() {
     let Ok(what) = std::env::var(VARIABLE) else { return };
     let sim = Sim::load();
-    let run = || Fixtures::new(host_memory::allocator()).run().map_err(|error| error.to_string().replace('\n', " | "));
+    let run = |is_large| {
+        let ended = Fixtures::new(host_memory::allocator(), is_large).run();
+        ended.map_err(|error| error.to_string().replace('\n', " | "))
+    };
     sim.fail("", 0);
     host_memory::fail(0);
-    run().expect("the scenario goes through when nothing fails");
+    run(false).expect("the scenario goes through when nothing fails");
     if what == TRACE {
         say(&format!("calls {} {}", host_memory::NAME, host_memory::calls()));
-        return sim.print_calls();
+        sim.print_calls();
+        rust_memory::fail(0);
+        run(true).expect("the large scenario goes through when nothing fails");
+        return say(&format!("calls {} {}", rust_memory::NAME, rust_memory::calls()));
     }
     let mut parts = what.split(':');
     let function = parts.next().expect("a function");
+    let is_large = function == rust_memory::NAME;
     let [first, last] = [(); 2].map(|()| parts.next().and_then(|part| part.parse::<u64>().ok()).expect("a number"));
     for call in first..=last {
         // Tables that grow once and for all (in the C library, in locks) are no leak, and are complete after a few
         // runs.
         let mut ended = Ended::default();
         for _ in 0..RUNS {
-            ended = fail_once(&sim, function, call, run);
+            ended = fail_once(&sim, function, call, || run(is_large));
             if !ended.leaves_something() {
                 break;
             }
@@ -227,10 +235,12 @@ fn fail_once(sim: &Sim, function: &str, call: u64, run: impl Fn() -> Result<(), 
     let (threads, blocks) = (threads_now(), heap::live());
     match function {
         host_memory::NAME => host_memory::fail(call),
+        rust_memory::NAME => rust_memory::fail(call),
         function => sim.fail(function, call),
     }
     let error = run().err();
     host_memory::fail(0);
+    rust_memory::fail(0);
     sim.fail("", 0);
     if function == "hsa_shut_down" {
         // SAFETY: makes up for the call that failed; nothing of the runtime is in use.

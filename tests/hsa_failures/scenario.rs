@@ -9,6 +9,7 @@ use std::ptr::null_mut;
 
 use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, SemaphoreRef, WHOLE_BUFFER, iree, raw, strings};
 
+use crate::large;
 use crate::support::recording::{self, Recording};
 use crate::support::{BufferRef, ExecutableRef, List, Points, Rig, params, wait, workgroups};
 
@@ -45,11 +46,12 @@ pub struct Fixtures {
     allocator: raw::iree_allocator_t,
     host: Box<[u64; LENGTH / 8]>,
     file: OwnedFd,
+    is_large: bool,
 }
 
 impl Fixtures {
-    /// Everything that the device allocates on the host comes from `allocator`.
-    pub fn new(allocator: raw::iree_allocator_t) -> Self {
+    /// The objects that the device makes for IREE come from `allocator`. `is_large` has it do large work, too.
+    pub fn new(allocator: raw::iree_allocator_t, is_large: bool) -> Self {
         // SAFETY: a NUL-terminated name; the fresh descriptor is nothing else's.
         let file = unsafe {
             let descriptor = libc::memfd_create(c"amdgpu_rs-test".as_ptr(), 0);
@@ -58,7 +60,7 @@ impl Fixtures {
         };
         // SAFETY: a live descriptor.
         assert_eq!(unsafe { libc::ftruncate(file.as_raw_fd(), 2 * LENGTH as i64) }, 0);
-        Self { allocator, host: Box::new([0; LENGTH / 8]), file }
+        Self { allocator, host: Box::new([0; LENGTH / 8]), file, is_large }
     }
 
     /// Goes through the scenario.
@@ -78,6 +80,10 @@ impl Fixtures {
         life.allocate(OVERSIZE, false, &buffers)?;
         life.read_and_write(&self.file, self.allocator, &buffers)?;
         life.wait()?;
+        if self.is_large {
+            let target = rig.try_buffer(HOST, MAPPED, 4 * LENGTH)?;
+            large::run(&rig, &executable, &target)?;
+        }
         // SAFETY: a live device.
         unsafe { iree!(raw::iree_hal_device_trim(rig.device.as_ptr())) }?;
         // Left behind: work that waits for what never comes, and is cancelled.

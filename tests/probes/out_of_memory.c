@@ -2,8 +2,6 @@
 //
 // A recording that finds no more memory says so, and the process and the device go on.
 //
-// pending: the process ends
-//
 // expect record: RESOURCE_EXHAUSTED
 // expect work afterwards: OK
 

@@ -49,6 +49,12 @@ pub enum Error {
         /// The first bytes of the data, at most four.
         found: Vec<u8>,
     },
+    /// The host has no memory for a copy.
+    #[error("the host has no memory for {bytes} bytes")]
+    NoMemory {
+        /// How many.
+        bytes: usize,
+    },
     /// The code object's target is not usable.
     #[error(transparent)]
     Target(#[from] TargetError),

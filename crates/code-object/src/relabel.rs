@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::elf::Header;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::processor::Processor;
 use crate::target::{Feature, TargetId};
 
@@ -39,7 +39,9 @@ pub fn for_agent<'a>(elf: &'a [u8], isas: &[TargetId]) -> Result<Cow<'a, [u8]>> 
     };
     let sramecc: u32 = feature(info.sramecc, target.sramecc);
     let xnack: u32 = feature(info.xnack, target.xnack);
-    let mut copy = elf.to_vec();
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(elf.len()).map_err(|_| Error::NoMemory { bytes: elf.len() })?;
+    copy.extend_from_slice(elf);
     copy[EI_ABIVERSION] = VERSION_5;
     copy[E_FLAGS].copy_from_slice(&(u32::from(info.mach) | xnack << 8 | sramecc << 10).to_le_bytes());
     Ok(Cow::Owned(copy))

@@ -5,19 +5,30 @@
 //! Code objects with variables are loaded anew for each executable: kernels of one would see what another's have
 //! written, and so would applications that look variables up, which give them to write.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use amdgpu_code_object::{CodeObject, Symbol, SymbolKind, for_agent};
+use amdgpu_code_object::{CodeObject, Symbol, SymbolKind};
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
-use crate::ffi::{Annotate, Result, Status, status};
+use crate::ffi::{Annotate, Result, Status, fallible, status};
 use crate::hsa::{self, LoadRange};
 
 /// What executables share on a GPU, by its bytes as the runtime was given them. Has no references of its own.
 #[derive(Debug, Default)]
-pub struct SharedCode(Mutex<HashMap<Arc<[u8]>, Weak<LoadedCode>>>);
+pub struct SharedCode(Mutex<HashMap<Bytes, Weak<LoadedCode>>>);
+
+/// Bytes that are found by what they are.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Bytes(Arc<Vec<u8>>);
+
+impl Borrow<[u8]> for Bytes {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// A code object loaded on one GPU. Unloaded when dropped, which must not be while a kernel of it is pending.
 #[derive(Debug)]
@@ -37,21 +48,20 @@ impl LoadedCode {
     /// # Errors
     /// What HSA said.
     pub fn load(gpu: &Arc<Gpu>, code: &CodeObject<'_>) -> Result<Arc<Self>> {
-        let bytes = for_agent(code.bytes, &gpu.info().targets);
-        let bytes = bytes.map_err(|error| status!(INVALID_ARGUMENT, "reading a code object: {error}"))?;
+        let bytes = gpu.info().loadable(code.bytes)?;
         if code.has_writable_data || code.symbols.iter().any(|symbol| symbol.kind == SymbolKind::Variable) {
-            return Ok(Arc::new(Self::new(gpu, code, bytes.into(), false)?));
+            return Ok(Arc::new(Self::new(gpu, code, fallible::shared(bytes)?, false)?));
         }
         let mut shared = gpu.shared_code().0.lock();
         if let Some(loaded) = shared.get(&*bytes).and_then(Weak::upgrade) {
             return Ok(loaded);
         }
-        let loaded = Arc::new(Self::new(gpu, code, bytes.into(), true)?);
-        shared.insert(loaded.bytes().clone(), Arc::downgrade(&loaded));
+        let loaded = Arc::new(Self::new(gpu, code, fallible::shared(bytes)?, true)?);
+        shared.insert(Bytes(loaded.bytes().clone()), Arc::downgrade(&loaded));
         Ok(loaded)
     }
 
-    fn new(gpu: &Arc<Gpu>, code: &CodeObject<'_>, bytes: Arc<[u8]>, is_shared: bool) -> Result<Self> {
+    fn new(gpu: &Arc<Gpu>, code: &CodeObject<'_>, bytes: Arc<Vec<u8>>, is_shared: bool) -> Result<Self> {
         let loaded = hsa::Executable::load(&[gpu.agent()], bytes)?;
         let range = loaded.load_ranges()?.and_then(|ranges| ranges.first().copied());
         let is_kernel = |symbol: &&Symbol<'_>| symbol.defined && symbol.kind == SymbolKind::Kernel;
@@ -72,7 +82,7 @@ impl LoadedCode {
     }
 
     /// The bytes that the runtime was given.
-    pub fn bytes(&self) -> &Arc<[u8]> {
+    pub fn bytes(&self) -> &Arc<Vec<u8>> {
         self.loaded.code()
     }
 
@@ -108,8 +118,8 @@ impl Drop for LoadedCode {
         if self.is_shared {
             let mut shared = self.gpu.shared_code().0.lock();
             // Unless somebody has loaded it again meanwhile.
-            if shared.get(self.bytes()).is_some_and(|loaded| loaded.strong_count() == 0) {
-                shared.remove(self.bytes());
+            if shared.get(self.bytes().as_slice()).is_some_and(|loaded| loaded.strong_count() == 0) {
+                shared.remove(self.bytes().as_slice());
             }
         }
     }

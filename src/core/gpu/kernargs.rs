@@ -7,14 +7,13 @@
 //! it is in the GPU's memory. The first packet of each submission acquires from the system, so that it sees what was
 //! written before; as it does of the ring of kernel arguments.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
 use crate::core::gpu::options::Options;
-use crate::ffi::{Annotate, Result};
+use crate::ffi::{Annotate, Fallible, Result, fallible};
 use crate::hsa::{Allocation, MemoryCopy};
 
 /// Most bytes that are kept in blocks with memory of their own that nobody uses.
@@ -62,18 +61,31 @@ impl Pool {
         let mut blocks = self.cut(gpu, contents)?;
         // There is at least one.
         let block = blocks.swap_remove(0);
-        self.free.lock().append(&mut blocks);
+        let mut free = self.free.lock();
+        // Without memory for that they are not kept.
+        if free.make_room(blocks.len()).is_ok() {
+            free.append(&mut blocks);
+        }
         Ok(block)
     }
 
     /// The blocks of slabs of which none is in use.
     fn take_whole_slabs(&self) -> Vec<Block> {
-        let mut free = self.free.lock();
-        let mut counts = HashMap::<_, usize>::new();
-        for block in &*free {
-            *counts.entry(Arc::as_ptr(&block.memory)).or_default() += 1;
+        let (mut whole, mut free) = (Vec::new(), self.free.lock());
+        // Without memory for that they stay.
+        if whole.make_room(free.len()).is_err() {
+            return whole;
         }
-        free.extract_if(.., |block| counts.get(&Arc::as_ptr(&block.memory)) == Some(&self.count)).collect()
+        free.sort_unstable_by_key(|block| Arc::as_ptr(&block.memory).addr());
+        let mut end = free.len();
+        while let Some(last) = free[..end].last().map(|block| Arc::as_ptr(&block.memory)) {
+            let start = free[..end].partition_point(|block| Arc::as_ptr(&block.memory).addr() < last.addr());
+            if end - start == self.count {
+                whole.extend(free.drain(start..end));
+            }
+            end = start;
+        }
+        whole
     }
 
     /// The blocks of a new slab.
@@ -83,7 +95,7 @@ impl Pool {
             .allocate_stored(contents, size.saturating_mul(count))
             .annotate(|| format!("{count} blocks of {size} bytes for {contents:?} (device_block_pool_*)"))?;
         let memory = Arc::new(memory);
-        Ok((0..count).map(|index| Block { memory: memory.clone(), offset: index * size }).collect())
+        fallible::collect((0..count).map(|index| Block { memory: memory.clone(), offset: index * size }))
     }
 }
 
@@ -113,7 +125,9 @@ impl SpareBlocks {
     pub fn fill(&self, gpu: &Gpu) -> Result<()> {
         for pool in &self.pools {
             let mut blocks = pool.cut(gpu, self.contents)?;
-            pool.free.lock().append(&mut blocks);
+            let mut free = pool.free.lock();
+            free.make_room(blocks.len())?;
+            free.append(&mut blocks);
         }
         Ok(())
     }
@@ -147,10 +161,16 @@ impl SpareBlocks {
 
     fn give(&self, length: usize, block: Block) {
         if let Some(pool) = self.pool(length) {
-            return pool.free.lock().push(block);
+            let mut free = pool.free.lock();
+            if free.make_room(1).is_ok() {
+                return free.push(block);
+            }
+            drop(free);
+            return drop(block);
         }
         let mut blocks = self.large.lock();
-        if blocks.iter().map(|(length, _)| length).sum::<usize>() + length <= MOST {
+        let is_small = blocks.iter().map(|(length, _)| length).sum::<usize>() + length <= MOST;
+        if is_small && blocks.make_room(1).is_ok() {
             blocks.push((length, block));
         } else {
             drop(blocks);

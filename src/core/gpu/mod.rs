@@ -24,7 +24,7 @@ use crate::core::gpu::limits::LaunchLimits;
 use crate::core::gpu::options::{KernargMemory, Options, Pm4Publication};
 use crate::core::gpu::streams::Streams;
 use crate::core::gpu::topology::HostAccess;
-use crate::ffi::{Result, Status, status};
+use crate::ffi::{Result, Status, fallible, status};
 use crate::hsa::{self, Agent, Allocation, Executable, Kernel};
 
 /// How a packet processor waits for another queue's epoch by itself.
@@ -66,7 +66,7 @@ impl Gpu {
         let agent = &info.agent;
         check_alive(info)?;
         let code = select_code_object(agent)?;
-        let library = Executable::load(&[agent], info.loadable(code)?)?;
+        let library = Executable::load(&[agent], fallible::shared(info.loadable(code)?)?)?;
         let mut kernels = Vec::with_capacity(device_binaries::Kernel::ALL.len());
         for kernel in device_binaries::Kernel::ALL {
             kernels.push(library.kernel(kernel.symbol(), agent.handle())?);

@@ -9,6 +9,7 @@
 //!
 //! A device id is a bit mask of ordinals; 0 is the same as an empty path.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use amdgpu_code_object::{self as code_object, TargetId};
 use hsa_abi::{HsaAmdSegment, HsaLinkType, HsaMemoryPoolAccess};
 
 use crate::core::gpu::options::{Options, cut};
-use crate::ffi::{Result, status};
+use crate::ffi::{Result, fallible, status};
 use crate::hsa::{Agent, HdpFlush, Library, MemoryPool};
 
 /// Bits in a device id and in IREE's queue affinity (`iree_hal_queue_affinity_t`).
@@ -418,10 +419,12 @@ impl Gpu {
     /// The code object `elf` as the GPU's runtime takes it, which may know no generic targets.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for what is no code object.
-    pub fn loadable(&self, elf: &[u8]) -> Result<Arc<[u8]>> {
-        let elf = code_object::for_agent(elf, &self.targets);
-        elf.map(Into::into).map_err(|error| status!(INVALID_ARGUMENT, "reading a code object: {error}"))
+    /// INVALID_ARGUMENT for what is no code object; RESOURCE_EXHAUSTED.
+    pub fn loadable<'a>(&self, elf: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        code_object::for_agent(elf, &self.targets).map_err(|error| match error {
+            code_object::Error::NoMemory { bytes } => fallible::exhausted(bytes),
+            error => status!(INVALID_ARGUMENT, "reading a code object: {error}"),
+        })
     }
 
     /// Its UUID, if its hardware has one.

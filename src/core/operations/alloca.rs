@@ -242,8 +242,8 @@ impl Drop for Alloca {
 impl Submit for Alloca {
     type Owned = Self;
 
-    fn into_owned(self) -> Self {
-        self
+    fn into_owned(self) -> Result<Self> {
+        Ok(self)
     }
 }
 
@@ -270,8 +270,8 @@ impl Operation for Alloca {
         Some(Lone::Barrier)
     }
 
-    fn keep(&self, _queue: &Queue) -> Resources {
-        Resources::NONE
+    fn keep(&self, _queue: &Queue) -> Result<Resources> {
+        Ok(Resources::NONE)
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -346,10 +346,10 @@ impl<'a> Dealloca<'a> {
 impl Submit for Dealloca<'_> {
     type Owned = Dealloca<'static>;
 
-    fn into_owned(mut self) -> Self::Owned {
+    fn into_owned(mut self) -> Result<Self::Owned> {
         // Taken out: what is left is dropped.
         let (claimed, trace) = (self.claimed.take(), self.trace.take());
-        Dealloca { claimed, submitted: None, caller: None, trace }
+        Ok(Dealloca { claimed, submitted: None, caller: None, trace })
     }
 }
 
@@ -370,8 +370,8 @@ impl Operation for Dealloca<'_> {
         Some(Lone::Barrier)
     }
 
-    fn keep(&self, _queue: &Queue) -> Resources {
-        Resources::NONE
+    fn keep(&self, _queue: &Queue) -> Result<Resources> {
+        Ok(Resources::NONE)
     }
 
     fn finish(&mut self) -> CompletionAction {

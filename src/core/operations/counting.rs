@@ -116,8 +116,8 @@ struct Counting {
 impl Submit for Counting {
     type Owned = Self;
 
-    fn into_owned(self) -> Self {
-        self
+    fn into_owned(self) -> Result<Self> {
+        Ok(self)
     }
 }
 
@@ -142,8 +142,8 @@ impl Operation for Counting {
         Progress::Done
     }
 
-    fn keep(&self, _queue: &Queue) -> Resources {
-        Resources::NONE
+    fn keep(&self, _queue: &Queue) -> Result<Resources> {
+        Ok(Resources::NONE)
     }
 
     fn finish(&mut self) -> CompletionAction {

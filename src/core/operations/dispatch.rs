@@ -17,7 +17,7 @@ use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
 use crate::ffi::{
-    Borrowed, Buffer, BufferHandle, BufferRefs, HalRef, RawExecutable, Result, RetainedBufferRefs, status,
+    Borrowed, Buffer, BufferHandle, BufferRefs, HalRef, RawExecutable, Result, RetainedBufferRefs, fallible, status,
 };
 use crate::ring::{KERNARG_ALIGNMENT, bytes_of};
 
@@ -139,7 +139,7 @@ impl DispatchParams<'_> {
     #[inline(never)]
     fn resolve_many(&self, plan: &mut Plan, queue: &Queue) -> Result<()> {
         if plan.many.is_empty() {
-            plan.many = queue.take_addresses(self.bindings.len());
+            plan.many = queue.take_addresses(self.bindings.len())?;
         }
         resolve(self.bindings, &mut plan.many, queue.gpu())
     }
@@ -196,9 +196,9 @@ impl DispatchParams<'_> {
     }
 
     #[inline(always)]
-    fn keep(&self, queue: &Queue) -> Resources {
+    fn keep(&self, queue: &Queue) -> Result<Resources> {
         if self.borrows {
-            return Resources::NONE;
+            return Ok(Resources::NONE);
         }
         let own = Some(self.executable.retain_resource());
         let buffers = self.bindings.iter().map(|binding| binding.buffer.map(Borrowed::retain_resource));
@@ -250,20 +250,20 @@ impl<'a> Dispatch<'a> {
 impl Submit for Dispatch<'_> {
     type Owned = LaterDispatch;
 
-    fn into_owned(self) -> LaterDispatch {
+    fn into_owned(self) -> Result<LaterDispatch> {
         let DispatchParams { executable, launch, count, bindings, constants, borrows } = self.request;
-        LaterDispatch {
+        Ok(LaterDispatch {
             executable: executable.retain(),
             launch: *launch,
             count: match count {
                 WorkgroupCount::Static(count) => LaterCount::Static(count),
                 WorkgroupCount::Indirect(buffer, offset) => LaterCount::Indirect(buffer.retain(), offset),
             },
-            bindings: bindings.retain(),
-            constants: constants.into(),
+            bindings: bindings.retain()?,
+            constants: fallible::copy(constants)?,
             borrows,
             plan: self.plan,
-        }
+        })
     }
 }
 
@@ -285,7 +285,7 @@ impl Operation for Dispatch<'_> {
     }
 
     #[inline(always)]
-    fn keep(&self, queue: &Queue) -> Resources {
+    fn keep(&self, queue: &Queue) -> Result<Resources> {
         self.request.keep(queue)
     }
 
@@ -316,7 +316,7 @@ pub struct LaterDispatch {
     launch: Launch,
     count: LaterCount,
     bindings: RetainedBufferRefs,
-    constants: Box<[u8]>,
+    constants: Vec<u8>,
     borrows: bool,
     plan: Plan,
 }
@@ -351,7 +351,7 @@ impl Operation for LaterDispatch {
         Progress::Done
     }
 
-    fn keep(&self, queue: &Queue) -> Resources {
+    fn keep(&self, queue: &Queue) -> Result<Resources> {
         self.request().keep(queue)
     }
 

@@ -18,7 +18,7 @@ use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
 use crate::core::queue::{Queue, pm4};
 use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, RawBuffer, Result, Status, WHOLE_BUFFER, status};
+use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, RawBuffer, Result, Status, WHOLE_BUFFER, fallible, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
 /// Nothing but the order of its semaphores.
@@ -28,8 +28,8 @@ pub struct Barrier;
 impl Submit for Barrier {
     type Owned = Self;
 
-    fn into_owned(self) -> Self {
-        self
+    fn into_owned(self) -> Result<Self> {
+        Ok(self)
     }
 }
 
@@ -47,8 +47,8 @@ impl Operation for Barrier {
         Some(Lone::Barrier)
     }
 
-    fn keep(&self, _queue: &Queue) -> Resources {
-        Resources::NONE
+    fn keep(&self, _queue: &Queue) -> Result<Resources> {
+        Ok(Resources::NONE)
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -230,19 +230,19 @@ impl<'a> Transfer<'a> {
 impl Submit for Transfer<'_> {
     type Owned = Transfer<'static>;
 
-    fn into_owned(self) -> Transfer<'static> {
-        Transfer {
+    fn into_owned(self) -> Result<Transfer<'static>> {
+        Ok(Transfer {
             kind: match self.kind {
                 Kind::Fill { pattern, pattern_length } => Kind::Fill { pattern, pattern_length },
                 Kind::Copy { source } => Kind::Copy { source: source.into_owned() },
-                Kind::Update { bytes } => Kind::Update { bytes: Cow::Owned(bytes.into_owned()) },
+                Kind::Update { bytes } => Kind::Update { bytes: Cow::Owned(owned(bytes)?) },
             },
             target: self.target.into_owned(),
             length: self.length,
             updated: self.updated,
             plan: self.plan,
             of_file: self.of_file,
-        }
+        })
     }
 }
 
@@ -355,13 +355,13 @@ impl Operation for Transfer<'_> {
     }
 
     #[inline(always)]
-    fn keep(&self, _queue: &Queue) -> Resources {
+    fn keep(&self, _queue: &Queue) -> Result<Resources> {
         let target = Some(self.target.buffer.borrow().retain_resource());
         let source = match &self.kind {
             Kind::Copy { source } => Some(source.buffer.borrow().retain_resource()),
             _ => None,
         };
-        Resources::two(target, source)
+        Ok(Resources::two(target, source))
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -376,6 +376,14 @@ impl Operation for Transfer<'_> {
             (None, Kind::Update { .. }) => QueueEventKind::Update,
         };
         Subject::one(kind, self.length as u64)
+    }
+}
+
+/// `bytes`, kept.
+fn owned(bytes: Cow<'_, [u8]>) -> Result<Vec<u8>> {
+    match bytes {
+        Cow::Borrowed(bytes) => fallible::copy(bytes),
+        Cow::Owned(bytes) => Ok(bytes),
     }
 }
 

@@ -3,7 +3,10 @@
 
 use parking_lot::Mutex;
 
-/// Events in the order of their completion, at most `limit` at a time. What comes when it is full is lost and counted.
+use crate::ffi::Fallible;
+
+/// Events in the order of their completion, at most `limit` at a time. What comes when it is full, or the host has no
+/// memory, is lost and counted.
 #[derive(Debug)]
 pub struct EventLog<T> {
     limit: usize,
@@ -39,7 +42,7 @@ impl<T> EventLog<T> {
         let mut state = self.state.lock();
         let id = state.next_id;
         state.next_id += 1;
-        if state.events.len() == self.limit {
+        if state.events.len() == self.limit || state.events.make_room(1).is_err() {
             state.dropped += 1;
             return false;
         }

@@ -24,14 +24,14 @@ pub struct ExecutableInfo {
     /// By ordinal.
     pub functions: Vec<Function>,
     /// The code object as the runtime was given it.
-    code: Arc<[u8]>,
+    code: Arc<Vec<u8>>,
     /// Where it was loaded, with the GPU's index in its logical device; none if the runtime does not tell.
     loads: Option<Vec<(usize, LoadRange)>>,
 }
 
 impl ExecutableInfo {
     /// A new executable with `functions`, whose code is `code` and was loaded at `loads`.
-    pub fn new(functions: Vec<Function>, code: Arc<[u8]>, loads: Option<Vec<(usize, LoadRange)>>) -> Self {
+    pub fn new(functions: Vec<Function>, code: Arc<Vec<u8>>, loads: Option<Vec<(usize, LoadRange)>>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), functions, code, loads }
     }

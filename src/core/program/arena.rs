@@ -10,8 +10,8 @@ use crossbeam_queue::ArrayQueue;
 use crate::core::gpu::Gpu;
 use crate::core::memory::transient::Transient;
 use crate::core::program::barriers::Barriers;
-use crate::core::program::{Action, ArgumentBuffer, Command, KernargSource, Line, Special, Step};
-use crate::ffi::{HalRef, Resource};
+use crate::core::program::{Action, ArgumentBuffer, Command, KernargSource, Line, Span, Special, Step};
+use crate::ffi::{Fallible, HalRef, Resource, Result};
 
 /// Most that is kept of each kind: for recordings of several threads.
 const MOST: usize = 4;
@@ -56,13 +56,19 @@ impl Storage {
     /// Puts the arguments that are known into `lines`, which is empty, in the order of the steps. `are_all` says that
     /// there are no other templates. Where there are, these stay where they are, and the known ones with them: without
     /// them the vector would have the same memory.
-    pub fn take_known_lines(&mut self, are_all: bool, lines: &mut Vec<Line>) {
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn take_known_lines(&mut self, are_all: bool, lines: &mut Vec<Line>) -> Result<()> {
         if are_all {
-            return std::mem::swap(&mut self.templates, lines);
+            std::mem::swap(&mut self.templates, lines);
+            return Ok(());
         }
+        lines.make_room(self.steps.iter().filter_map(Step::known_lines).map(Span::len).sum())?;
         for span in self.steps.iter().filter_map(Step::known_lines) {
             lines.extend_from_slice(span.of(&self.templates));
         }
+        Ok(())
     }
 
     /// Of each dispatch with arguments that executions bind, the bindings and all lines.
@@ -78,15 +84,6 @@ impl Storage {
             let lines = lines.of(&self.templates);
             (&lines.as_flattened()[..bindings], lines)
         })
-    }
-
-    /// Notes that a command uses the entry `index` of the table up to `offset`. What is used of a late buffer was
-    /// checked when it was recorded.
-    #[inline(always)]
-    pub fn reach_to(&mut self, index: usize, offset: u64) {
-        if let Some(reach) = self.reach.get_mut(index) {
-            *reach = offset.saturating_add(1).max(*reach);
-        }
     }
 
     fn clear(&mut self) {

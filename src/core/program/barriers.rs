@@ -9,6 +9,7 @@
 use hsa_abi::HsaFenceScope;
 
 use crate::core::program::Step;
+use crate::ffi::{Fallible, Result};
 
 /// The barriers of a recording, in order.
 #[derive(Debug, Default)]
@@ -34,15 +35,19 @@ impl Barriers {
     }
 
     /// A barrier in front of step `step`, the next one to be recorded, with fences of `scope`.
-    pub fn add(&mut self, step: usize, scope: HsaFenceScope) {
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn add(&mut self, step: usize, scope: HsaFenceScope) -> Result<()> {
         let acquire = if std::mem::take(&mut self.invalidated) { HsaFenceScope::SYSTEM } else { scope };
         match self.marks.last_mut() {
             Some(mark) if mark.step == step => {
                 mark.acquire = mark.acquire.max(acquire);
                 mark.release = mark.release.max(scope);
             }
-            _ => self.marks.push(Mark { step, acquire, release: scope }),
+            _ => self.marks.try_push(Mark { step, acquire, release: scope })?,
         }
+        Ok(())
     }
 
     /// What the last barrier follows is to be visible outside the GPU. What no barrier follows yet is in no order with
@@ -91,11 +96,11 @@ mod tests {
     #[test]
     fn a_barrier_releases_what_is_before_it_and_acquires_after_it() {
         let mut barriers = Barriers::default();
-        barriers.add(0, SYSTEM);
-        barriers.add(2, AGENT);
-        barriers.add(3, AGENT);
-        barriers.add(3, SYSTEM);
-        barriers.add(4, SYSTEM);
+        barriers.add(0, SYSTEM).unwrap();
+        barriers.add(2, AGENT).unwrap();
+        barriers.add(3, AGENT).unwrap();
+        barriers.add(3, SYSTEM).unwrap();
+        barriers.add(4, SYSTEM).unwrap();
         let expected = [(true, SYSTEM, AGENT), (false, AGENT, AGENT), (true, AGENT, SYSTEM), (true, SYSTEM, NONE)];
         assert_eq!(applied(&barriers, 4), expected);
     }
@@ -104,10 +109,10 @@ mod tests {
     fn a_flush_makes_what_is_before_the_last_barrier_visible_outside() {
         let mut barriers = Barriers::default();
         barriers.flush();
-        barriers.add(1, AGENT);
-        barriers.add(2, AGENT);
+        barriers.add(1, AGENT).unwrap();
+        barriers.add(2, AGENT).unwrap();
         barriers.flush();
-        barriers.add(3, AGENT);
+        barriers.add(3, AGENT).unwrap();
         let expected = [(false, AGENT, AGENT), (true, AGENT, SYSTEM), (true, AGENT, AGENT), (true, AGENT, NONE)];
         assert_eq!(applied(&barriers, 4), expected);
     }
@@ -115,10 +120,10 @@ mod tests {
     #[test]
     fn an_invalidation_makes_what_follows_the_next_barrier_see_outside_writes() {
         let mut barriers = Barriers::default();
-        barriers.add(1, AGENT);
+        barriers.add(1, AGENT).unwrap();
         barriers.invalidate();
-        barriers.add(2, AGENT);
-        barriers.add(3, AGENT);
+        barriers.add(2, AGENT).unwrap();
+        barriers.add(3, AGENT).unwrap();
         let expected = [(false, AGENT, AGENT), (true, AGENT, AGENT), (true, SYSTEM, AGENT), (true, AGENT, NONE)];
         assert_eq!(applied(&barriers, 4), expected);
     }

@@ -25,7 +25,9 @@ use crate::core::queue::operation::{
 };
 use crate::core::queue::resources::Resources;
 use crate::core::queue::waits::EpochWait;
-use crate::ffi::{Binding, BindingTable, Borrowed, Buffer, Held, RawCommandBuffer, Result, WHOLE_BUFFER, status};
+use crate::ffi::{
+    Binding, BindingTable, Borrowed, Buffer, Held, RawCommandBuffer, Result, WHOLE_BUFFER, fallible, status,
+};
 use crate::ring::{KERNARG_ALIGNMENT, bytes_of};
 
 /// What a slot of the binding table is bound to for one execution.
@@ -159,8 +161,11 @@ impl<'a> Execute<'a> {
     }
 
     fn resolve_table(&mut self, gpu: &Gpu) -> Result<()> {
-        let mut entries = SmallVec::new();
+        let mut entries = SmallVec::<[Entry; 16]>::new();
         let stored = &self.program.stored;
+        let (slots, late) = (stored.reach.len(), stored.late.len());
+        let count = if late > 0 { stored.first_late + late } else { slots };
+        fallible::make_room(&mut entries, count)?;
         for (slot, reach) in stored.reach.iter().enumerate() {
             let bound = if *reach > 0 { self.bindings.get(slot) } else { None };
             entries.push(match bound {
@@ -168,9 +173,7 @@ impl<'a> Execute<'a> {
                 None => Entry::default(),
             });
         }
-        if !stored.late.is_empty() {
-            entries.resize(stored.first_late, Entry::default());
-        }
+        entries.resize(count - late, Entry::default());
         for late in &stored.late {
             let (address, length) = (device_address(late.buffer(), 0, gpu)?, late.buffer().byte_length() as u64);
             entries.push(Entry { address, length });
@@ -259,13 +262,13 @@ fn overlaps(program: &Program, steps: &[Step]) -> bool {
 impl Submit for Execute<'_> {
     type Owned = Execute<'static>;
 
-    fn into_owned(self) -> Execute<'static> {
+    fn into_owned(self) -> Result<Execute<'static>> {
         let owned = |slot| {
             let bound = self.bindings.get(slot)?;
             Some(Bound { range: bound.range.into_owned(), length: bound.length })
         };
-        Execute {
-            bindings: Bindings::Owned((0..self.bindings.len()).map(owned).collect()),
+        Ok(Execute {
+            bindings: Bindings::Owned(fallible::collect((0..self.bindings.len()).map(owned))?),
             program: Cow::Owned(self.program.into_owned()),
             command_buffer: self.command_buffer.into_owned(),
             borrows: self.borrows,
@@ -274,7 +277,7 @@ impl Submit for Execute<'_> {
             end: self.end,
             claimed: self.claimed,
             is_profiled: self.is_profiled,
-        }
+        })
     }
 }
 
@@ -357,7 +360,7 @@ impl Operation for Execute<'_> {
         if self.next == self.program.stored.steps.len() { Progress::Done } else { Progress::More }
     }
 
-    fn keep(&self, queue: &Queue) -> Resources {
+    fn keep(&self, queue: &Queue) -> Result<Resources> {
         let bindings = if self.borrows { 0 } else { self.bindings.len() };
         let buffers = (0..bindings).map(|index| self.bindings.buffer(index).map(Borrowed::retain_resource));
         let own = Some(self.command_buffer.borrow().retain_resource());

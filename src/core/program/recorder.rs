@@ -26,7 +26,8 @@ use crate::core::program::{
 use crate::core::queue::operation::{Demand, Image};
 use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{
-    Borrowed, BufferRef, BufferRefs, CommandBufferMode, CommandCategories, HalResource, RawExecutable, Result, status,
+    Borrowed, BufferRef, BufferRefs, CommandBufferMode, CommandCategories, Fallible, HalResource, RawExecutable,
+    Result, status,
 };
 use crate::ring::{bytes_of, bytes_of_mut};
 
@@ -77,18 +78,21 @@ pub struct Recorder {
 impl Recorder {
     /// A recording for the GPU of `arena`, made of what that has, of a command buffer with `slots` slots in its binding
     /// table.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
     pub fn new(
         arena: Arc<Arena>,
         (mode, categories, affinity): (CommandBufferMode, CommandCategories, u64),
         slots: usize,
-    ) -> Self {
+    ) -> Result<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let recording = Recording { id, mode, categories, affinity };
         let mut storage = Stored::new(arena);
-        storage.reach.resize(slots.min(FEW_SLOTS), 0);
+        storage.reach.try_resize(slots.min(FEW_SLOTS), 0)?;
         storage.first_late = slots.min(Place::MOST_ENTRIES);
-        Self {
+        Ok(Self {
             recording,
             slots,
             storage,
@@ -101,14 +105,12 @@ impl Recorder {
             // At least what nearly every step does.
             largest: Demand { packets: 1, kernarg_bytes: LINE_BYTES as u64, overlapping: true, ..Demand::default() },
             open_debug_groups: 0,
-        }
+        })
     }
 
     /// Keeps `object` alive for as long as the program, unless its caller does.
-    fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) {
-        if self.retains {
-            keep(&mut self.storage.resources, object);
-        }
+    fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) -> Result<()> {
+        if self.retains { keep(&mut self.storage.resources, object) } else { Ok(()) }
     }
 
     /// The GPU that the recording is for.
@@ -118,11 +120,14 @@ impl Recorder {
     }
 
     /// Everything after it waits for everything before it, with fences of `scope`.
-    pub fn barrier(&mut self, scope: HsaFenceScope) {
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn barrier(&mut self, scope: HsaFenceScope) -> Result<()> {
         let index = self.count_command();
         let storage = &mut *self.storage;
-        storage.barriers.push(index);
-        storage.marks.add(storage.steps.len(), scope);
+        storage.barriers.try_push(index)?;
+        storage.marks.add(storage.steps.len(), scope)
     }
 
     /// What was written to `target` before the last barrier is to be visible outside the GPU.
@@ -185,18 +190,18 @@ impl Recorder {
     }
 
     /// That of [`Launch::fits_line`]. The step comes first, as if all arguments were known, so that little has to stay
-    /// in registers meanwhile.
+    /// in registers meanwhile. What there is no memory for leaves nothing behind but its place in the count.
     #[inline(always)]
     fn dispatch_of_a_line(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Result<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;
-        let (command, index) = (self.dispatch_command(executable, launch.function), self.count_command());
+        let (command, index) = (self.dispatch_command(executable, launch.function)?, self.count_command());
         let mut storage = &mut *self.storage;
         let (step, start) = (storage.steps.len(), storage.templates.len());
         let (lines, binding_count) = (Span::new(start, start + 1), bindings.len());
         let kernargs = KernargSource::Template { is_bound: false, bindings: binding_count as u32, lines };
-        storage.steps.push(Step::dispatch(launch.packet(grid, 0), kernargs, command, index));
+        storage.steps.try_push(Step::dispatch(launch.packet(grid, 0), kernargs, command, index))?;
         // In place: a line that was made elsewhere, word by word, would be copied before its words have arrived there.
-        storage.templates.push([0; _]);
+        storage.templates.try_push([0; _]).inspect_err(|_| storage.steps.truncate(step))?;
         if !constants.is_empty() {
             image(storage, lines).put(size_of::<u64>() * binding_count, constants);
         }
@@ -228,17 +233,18 @@ impl Recorder {
             return Ok(());
         }
         let grid = launch.grid(count)?;
+        // All or nothing.
+        self.storage.checked.make_room(1)?;
         let kernargs = match launch.layout {
-            ArgumentLayout::Indirect(needs) => {
-                let kernargs = self.argument_buffer(needs, bindings)?;
-                let step = self.storage.steps.len() as u32;
-                self.storage.checked.push(step);
-                kernargs
-            }
+            ArgumentLayout::Indirect(needs) => self.argument_buffer(needs, bindings)?,
             _ => self.kernargs(launch, count, constants, bindings)?,
         };
-        let command = self.dispatch_command(executable, launch.function);
-        self.push_dispatch(launch.packet(grid, 0), kernargs, command, index);
+        let command = self.dispatch_command(executable, launch.function)?;
+        let step = self.storage.steps.len() as u32;
+        self.push_dispatch(launch.packet(grid, 0), kernargs, command, index)?;
+        if let KernargSource::Buffer(_) = kernargs {
+            self.storage.checked.push(step);
+        }
         Ok(())
     }
 
@@ -256,9 +262,8 @@ impl Recorder {
             ArgumentLayout::Indirect(needs) => self.argument_buffer(needs, bindings)?,
             _ => self.kernargs(launch, [0; 3], constants, bindings)?,
         };
-        let command = self.dispatch_command(executable, launch.function);
-        self.push_special(Special::IndirectDispatch { launch: *launch, kernargs, count }, command, index);
-        Ok(())
+        let command = self.dispatch_command(executable, launch.function)?;
+        self.push_special(Special::IndirectDispatch { launch: *launch, kernargs, count }, command, index)
     }
 
     /// Repeats `pattern` over `target`.
@@ -274,13 +279,11 @@ impl Recorder {
             (_, Some(0)) => Ok(()),
             (Place::Known(address), Some(length)) => {
                 let launch = plan_fill(self.gpu().shape(), address, length, pattern).map_err(invalid)?;
-                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, index, &launch.args.to_bytes());
-                Ok(())
+                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, index, &launch.args.to_bytes())
             }
             _ => {
                 let special = Special::Fill { target: place, length, pattern: SmallVec::from_slice(pattern) };
-                self.push_transfer(special, command, index);
-                Ok(())
+                self.push_transfer(special, command, index)
             }
         }
     }
@@ -305,13 +308,9 @@ impl Recorder {
             (_, _, Some(0)) => Ok(()),
             (Place::Known(from), Place::Known(to), Some(length)) => {
                 let launch = plan_copy(self.gpu().shape(), from, to, length).map_err(invalid)?;
-                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, index, &launch.args.to_bytes());
-                Ok(())
+                self.library_dispatch(self.gpu().library_packet(&launch, 0), command, index, &launch.args.to_bytes())
             }
-            (source, target, length) => {
-                self.push_transfer(Special::Copy { source, target, length }, command, index);
-                Ok(())
-            }
+            (source, target, length) => self.push_transfer(Special::Copy { source, target, length }, command, index),
         }
     }
 
@@ -325,11 +324,10 @@ impl Recorder {
             return Ok(());
         }
         let target = self.target(target)?.place;
-        let lines = append(&mut self.storage.templates, bytes.len());
+        let lines = append(&mut self.storage.templates, bytes.len())?;
         image(&mut self.storage, lines).put(0, bytes);
         let special = Special::Update { lines, length: bytes.len() as u32, target };
-        self.push_transfer(special, (CommandKind::Update, bytes.len() as u64), index);
-        Ok(())
+        self.push_transfer(special, (CommandKind::Update, bytes.len() as u64), index)
     }
 
     /// Ends the recording: static kernargs are written now, once.
@@ -377,7 +375,7 @@ impl Recorder {
             return Ok(None);
         }
         // Executions would take room for others.
-        self.storage.take_known_lines(self.kernarg_bytes == 0, lines);
+        self.storage.take_known_lines(self.kernarg_bytes == 0, lines)?;
         let stored = match bytes_of(lines.as_flattened()) {
             [] => None,
             arguments => Some(StoredKernargs::new(self.gpu(), Contents::Kernargs, arguments)?),
@@ -413,39 +411,44 @@ impl Recorder {
     }
 
     /// A step whose executions have something to check.
-    fn push_special(&mut self, special: Special, command: u32, index: u32) {
+    fn push_special(&mut self, special: Special, command: u32, index: u32) -> Result<()> {
         let (packets, bytes) = special.needs();
-        self.more_packets += packets - 1;
-        self.largest.packets = self.largest.packets.max(packets);
-        self.take_kernargs(bytes);
         let storage = &mut *self.storage;
+        // All or nothing.
+        storage.checked.make_room(1)?;
+        storage.steps.make_room(1)?;
+        storage.specials.make_room(1)?;
         storage.checked.push(storage.steps.len() as u32);
         storage.steps.push(Step::special(storage.specials.len() as u32, command, index));
         storage.specials.push(special);
+        self.more_packets += packets - 1;
+        self.largest.packets = self.largest.packets.max(packets);
+        self.take_kernargs(bytes);
+        Ok(())
     }
 
     /// The same of a transfer of so many bytes.
-    fn push_transfer(&mut self, special: Special, (kind, length): (CommandKind, u64), index: u32) {
-        let command = self.push_command(Command { kind, length, ..Command::default() });
-        self.push_special(special, command, index);
+    fn push_transfer(&mut self, special: Special, (kind, length): (CommandKind, u64), index: u32) -> Result<()> {
+        let command = self.push_command(Command { kind, length, ..Command::default() })?;
+        self.push_special(special, command, index)
     }
 
     /// Appends what the next step carries out.
     #[inline(always)]
-    fn push_command(&mut self, command: Command) -> u32 {
-        self.function = (command.kind == CommandKind::Dispatch).then_some(command.function);
+    fn push_command(&mut self, command: Command) -> Result<u32> {
         let index = self.storage.commands.len() as u32;
-        self.storage.commands.push(command);
-        index
+        self.storage.commands.try_push(command)?;
+        self.function = (command.kind == CommandKind::Dispatch).then_some(command.function);
+        Ok(index)
     }
 
     /// The command of a dispatch of `function`, of which the executable is kept.
     #[inline(always)]
-    fn dispatch_command(&mut self, executable: Executable<'_>, function: FunctionRef) -> u32 {
+    fn dispatch_command(&mut self, executable: Executable<'_>, function: FunctionRef) -> Result<u32> {
         if self.function == Some(function) {
-            return self.storage.commands.len() as u32 - 1;
+            return Ok(self.storage.commands.len() as u32 - 1);
         }
-        self.keep(executable);
+        self.keep(executable)?;
         self.push_command(Command { function, length: 0, kind: CommandKind::Dispatch })
     }
 
@@ -457,12 +460,19 @@ impl Recorder {
     }
 
     /// A dispatch of a known grid. If all of its arguments are known, they go to memory of the program at its end.
-    fn push_dispatch(&mut self, packet: KernelDispatchPacket, kernargs: KernargSource, command: u32, index: u32) {
+    fn push_dispatch(
+        &mut self,
+        packet: KernelDispatchPacket,
+        kernargs: KernargSource,
+        command: u32,
+        index: u32,
+    ) -> Result<()> {
+        self.storage.steps.try_push(Step::dispatch(packet, kernargs, command, index))?;
         match kernargs {
             KernargSource::Template { is_bound: false, .. } if !self.recording.is_one_shot() => self.has_stored = true,
             _ => self.take_kernargs(kernargs.ring_bytes()),
         }
-        self.storage.steps.push(Step::dispatch(packet, kernargs, command, index));
+        Ok(())
     }
 
     fn library_dispatch(
@@ -471,11 +481,11 @@ impl Recorder {
         (kind, length): (CommandKind, u64),
         index: u32,
         args: &[u8],
-    ) {
-        let lines = append(&mut self.storage.templates, args.len());
+    ) -> Result<()> {
+        let lines = append(&mut self.storage.templates, args.len())?;
         image(&mut self.storage, lines).put(0, args);
-        let command = self.push_command(Command { kind, length, ..Command::default() });
-        self.push_dispatch(packet, KernargSource::Template { is_bound: false, bindings: 0, lines }, command, index);
+        let command = self.push_command(Command { kind, length, ..Command::default() })?;
+        self.push_dispatch(packet, KernargSource::Template { is_bound: false, bindings: 0, lines }, command, index)
     }
 
     /// Kernargs in the buffer that the one of `bindings` names.
@@ -489,7 +499,7 @@ impl Recorder {
             needs.check_address(address)?;
         }
         let index = self.storage.argument_buffers.len() as u32;
-        self.storage.argument_buffers.push(ArgumentBuffer { place, needs });
+        self.storage.argument_buffers.try_push(ArgumentBuffer { place, needs })?;
         Ok(KernargSource::Buffer(index))
     }
 
@@ -502,7 +512,7 @@ impl Recorder {
         bindings: BufferRefs<'_>,
     ) -> Result<KernargSource> {
         let length = launch.kernarg_length(bindings.len(), constants.len());
-        let lines = append(&mut self.storage.templates, length);
+        let lines = append(&mut self.storage.templates, length)?;
         let (written, mut all) = bind_usual(&mut self.storage, lines, bindings, self.retains);
         if written < bindings.len() {
             all |= self.bind_rest(lines, bindings, written)?;
@@ -544,13 +554,13 @@ impl Image for LineImage<'_> {
 
 /// Appends lines of zeros for `length` bytes to `lines`, and returns which they are.
 #[inline(always)]
-fn append(lines: &mut Vec<Line>, length: usize) -> Span {
+fn append(lines: &mut Vec<Line>, length: usize) -> Result<Span> {
     let start = lines.len();
     // As nearly all have: one.
     if (1..=LINE_BYTES).contains(&length) {
-        lines.push([0; _]);
-        return Span::new(start, start + 1);
+        lines.try_push([0; _])?;
+        return Ok(Span::new(start, start + 1));
     }
-    lines.resize(start + length.div_ceil(LINE_BYTES), [0; _]);
-    Span::new(start, lines.len())
+    lines.try_resize(start + length.div_ceil(LINE_BYTES), [0; _])?;
+    Ok(Span::new(start, lines.len()))
 }

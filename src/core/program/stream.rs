@@ -43,7 +43,7 @@ use crate::core::program::{Action, KernargSource, Line, Place, Program, Recordin
 use crate::core::queue::operation::Order;
 use crate::core::queue::shared::Epochs;
 use crate::core::queue::{Queue, pm4};
-use crate::ffi::Result;
+use crate::ffi::{Fallible, Result};
 use crate::ring::bytes_of;
 
 /// A recording in the packet processor's own commands.
@@ -195,8 +195,9 @@ impl Bound {
         if length == 0 {
             return Ok(None);
         }
-        // For two bindings of a line.
-        bytes.reserve(length + length / 2);
+        let fixups =
+            storage.bound().flat_map(|(bindings, _)| bindings).filter(|word| Place::in_table(**word).is_some());
+        bytes.make_room(length + fixups.count() * size_of::<Fixup>())?;
         for (_, lines) in storage.bound() {
             bytes.extend_from_slice(bytes_of(lines.as_flattened()));
         }
@@ -232,8 +233,11 @@ impl Bound {
     }
 }
 
+/// Words that a step takes at most, with the barrier in front of it, or what begins a stream.
+const MOST_WORDS: usize = 64;
+
 /// Appends the commands of `steps` to `words`; none, and a part of them, if there is a kernel among them that no stream
-/// runs. Arguments that executions bind are at `bound`, one step's behind the other's.
+/// runs, or no memory for them. Arguments that executions bind are at `bound`, one step's behind the other's.
 fn write(
     words: &mut Vec<u32>,
     steps: &[Step],
@@ -241,7 +245,7 @@ fn write(
     mut bound: u64,
     kernel: impl Fn(u64) -> Option<KernelState>,
 ) -> Option<()> {
-    words.reserve(16 * steps.len() + 64);
+    words.make_room(16 * steps.len() + MOST_WORDS).ok()?;
     let mut writer = Writer { dialect, words, set: Set::default(), last: None };
     writer.begin();
     let mut released = HsaFenceScope::NONE;
@@ -255,6 +259,7 @@ fn write(
             }
             _ => return None,
         };
+        writer.words.make_room(MOST_WORDS).ok()?;
         let order = step.order();
         if order.barrier && index > 0 {
             writer.barrier(released.max(order.acquire) == HsaFenceScope::SYSTEM);

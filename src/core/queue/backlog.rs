@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Submissions that a queue has accepted and that are not in its rings yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, LinkedList};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,8 +14,8 @@ use crate::core::queue::deferred::{DeferredList, Ready};
 /// What a queue has still to do.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    /// Submissions to go on with.
-    pub(super) ready: Mutex<Vec<Ready>>,
+    /// Submissions to go on with: each with memory of its own, so that however many there are, none needs much at once.
+    pub(super) ready: Mutex<LinkedList<Ready>>,
     /// How many of them wait for room in the rings.
     line: Arc<AtomicUsize>,
     /// Those that wait for semaphores.
@@ -39,7 +39,7 @@ impl Queue {
 
     /// Puts a submission on the ready list and calls the submission thread, which goes on with it.
     pub fn add_ready(&self, ready: Ready) {
-        self.backlog.ready.lock().push(ready);
+        self.backlog.ready.lock().push_back(ready);
         self.wakeup.call();
     }
 
@@ -55,14 +55,16 @@ impl Queue {
     }
 
     /// The submissions to go on with, oldest first.
-    pub fn take_ready(&self) -> Vec<Ready> {
+    pub fn take_ready(&self) -> LinkedList<Ready> {
         std::mem::take(&mut *self.backlog.ready.lock())
     }
 
     /// Puts back, in front, submissions that wait for the next drain.
-    pub fn park(&self, parked: Vec<Ready>) {
+    pub fn park(&self, mut parked: LinkedList<Ready>) {
         if !parked.is_empty() {
-            self.backlog.ready.lock().splice(0..0, parked);
+            let mut ready = self.backlog.ready.lock();
+            parked.append(&mut ready);
+            *ready = parked;
         }
     }
 }

@@ -18,7 +18,9 @@ use crate::core::queue::operation::Operation;
 use crate::core::queue::resources::Resources;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWaits;
-use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint, zone};
+use crate::ffi::{
+    Fallible, Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint, fallible, zone,
+};
 
 /// What runs once the waits are reached.
 pub enum Work {
@@ -109,7 +111,7 @@ impl Resumption {
 pub struct Deferred {
     queue: Arc<Queue>,
     /// Its place among the deferred submissions of the queue.
-    place: AtomicUsize,
+    place: usize,
     /// Waits outstanding, and one more while they are being armed.
     outstanding: AtomicUsize,
     ready: Mutex<Option<Ready>>,
@@ -125,17 +127,30 @@ struct Wait {
 }
 
 impl Deferred {
-    /// Has `work` become ready on `queue` when all `waits` are reached, or one fails.
-    pub fn arm_all(queue: &Arc<Queue>, work: Work, waits: SemaphoreList<'_>, signals: SignalList) {
+    /// Has the work that `make` gives become ready on `queue` when all `waits` are reached, or one fails.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED, those of `make`; the signal semaphores are untouched.
+    pub fn arm_all(
+        queue: &Arc<Queue>,
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+        make: impl FnOnce() -> Result<Work>,
+    ) -> Result<()> {
         zone!("defer");
+        let (work, mut list, room) = (make()?, SmallVec::new(), SignalList::room_for(signals)?);
+        fallible::make_room(&mut list, waits.len())?;
+        let place = queue.take_deferred_place()?;
+        let signals = SignalList::retain_in(signals, room);
         let wait = |(semaphore, value): (Semaphore<'_>, u64)| Wait {
             semaphore: semaphore.retain(),
             value,
             timepoint: Timepoint::default(),
         };
+        list.extend(waits.iter().map(wait));
         let deferred = Arc::new(Self {
             queue: queue.clone(),
-            place: AtomicUsize::new(0),
+            place,
             outstanding: AtomicUsize::new(1),
             ready: Mutex::new(Some(Ready {
                 work,
@@ -145,11 +160,12 @@ impl Deferred {
                 failure: None,
                 place: None,
             })),
-            waits: waits.iter().map(wait).collect(),
+            waits: list,
         });
         // Where shutdown finds it.
         queue.add_deferred(deferred.clone());
         deferred.arm();
+        Ok(())
     }
 
     /// Arms a timepoint for each wait.
@@ -169,14 +185,9 @@ impl Deferred {
         self.resolved(Ok(()));
     }
 
-    /// Says where the queue keeps it.
-    pub fn set_place(&self, place: usize) {
-        self.place.store(place, Ordering::Relaxed);
-    }
-
     /// Where the queue keeps it.
     pub fn place(&self) -> usize {
-        self.place.load(Ordering::Relaxed)
+        self.place
     }
 
     /// One wait is over. When it has failed, so are the others.
@@ -250,24 +261,33 @@ impl DeferredList {
     pub fn is_empty(&self) -> bool {
         self.places.len() == self.free.len()
     }
-
-    /// All of them.
-    pub fn all(&self) -> Vec<Arc<Deferred>> {
-        self.places.iter().flatten().cloned().collect()
-    }
 }
 
 impl Queue {
-    /// Remembers a deferred submission, so that shutdown can cancel it.
-    pub fn add_deferred(&self, deferred: Arc<Deferred>) {
-        let mut list = self.backlog.deferred.lock();
-        let place = list.free.pop().unwrap_or(list.places.len());
-        deferred.set_place(place);
-        if place == list.places.len() {
-            list.places.push(Some(deferred));
-        } else {
-            list.places[place] = Some(deferred);
+    /// A place for a deferred submission, which is to come there.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    fn take_deferred_place(&self) -> Result<usize> {
+        let DeferredList { places, free } = &mut *self.backlog.deferred.lock();
+        if let Some(place) = free.pop() {
+            return Ok(place);
         }
+        places.try_push(None)?;
+        // There is none free: room for all of them, which are given back when no error can be.
+        free.make_room(places.len()).inspect_err(|_| drop(places.pop()))?;
+        Ok(places.len() - 1)
+    }
+
+    /// Remembers a deferred submission in its place, so that shutdown can cancel it.
+    fn add_deferred(&self, deferred: Arc<Deferred>) {
+        let place = deferred.place();
+        self.backlog.deferred.lock().places[place] = Some(deferred);
+    }
+
+    /// The first deferred submission in this place or behind it.
+    pub(super) fn deferred_from(&self, place: usize) -> Option<Arc<Deferred>> {
+        self.backlog.deferred.lock().places.iter().skip(place).flatten().next().cloned()
     }
 
     /// Forgets a deferred submission whose waits are over.

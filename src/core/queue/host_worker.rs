@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::core::queue::timeline::SignalList;
-use crate::ffi::{thread, zone};
+use crate::ffi::{fallible, thread, zone};
 
 /// How many tasks run at a time, unless they do not end.
 const WIDTH: usize = 16;
@@ -100,6 +100,13 @@ impl HostWorker {
             drop(state);
             drop((task, signals));
             return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        if state.tasks.try_reserve(1).is_err() {
+            let status = fallible::exhausted((state.tasks.len() + 1) * size_of::<(HostTask, SignalList)>());
+            drop(state);
+            drop(task);
+            signals.fail(status);
+            return Err(std::io::ErrorKind::OutOfMemory.into());
         }
         if state.tasks.is_empty() {
             state.progress = None;

@@ -227,8 +227,9 @@ impl Queue {
     /// Cancels what waits for semaphores or memory and lets the queue's threads end once what is in flight is complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        let deferred = self.backlog.deferred.lock().all();
-        for submission in deferred {
+        let mut place = 0;
+        while let Some(submission) = self.deferred_from(place) {
+            place = submission.place() + 1;
             submission.cancel();
         }
         self.end_blocked();

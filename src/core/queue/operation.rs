@@ -76,7 +76,10 @@ pub trait Operation: Send {
 
     /// References to what must live until the submission is complete, which are kept while the operation waits for
     /// room, too. Called around the preparation of the first part, and again if that was blocked. No lock is held.
-    fn keep(&self, queue: &Queue) -> Resources;
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    fn keep(&self, queue: &Queue) -> Result<Resources>;
 
     /// In place of [`Self::emit`], the packet of a part that has no other and is all of the operation; the same rules
     /// hold. None, with nothing of `room` taken, for a part that only `emit` writes.
@@ -106,7 +109,10 @@ pub trait Submit: Operation + Sized {
     type Owned: Operation + 'static;
 
     /// Keeps what it borrows.
-    fn into_owned(self) -> Self::Owned;
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED, and the operation was dropped.
+    fn into_owned(self) -> Result<Self::Owned>;
 }
 
 /// The order of a packet within its submission.

@@ -2,7 +2,7 @@
 //! What submissions keep alive until they are complete.
 
 use crate::core::queue::Queue;
-use crate::ffi::Resource;
+use crate::ffi::{Resource, Result};
 
 /// So many objects need no memory of their own.
 const FEW: usize = 6;
@@ -27,13 +27,16 @@ impl Resources {
     }
 
     /// `first`, and what of `rest` there is, at most `most`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
     #[inline(always)]
     pub fn new(
         queue: &Queue,
         first: Option<Resource>,
         most: usize,
         rest: impl Iterator<Item = Option<Resource>>,
-    ) -> Self {
+    ) -> Result<Self> {
         let count = 1 + most;
         if count <= FEW {
             let mut few = [const { None }; FEW];
@@ -42,12 +45,12 @@ impl Resources {
             for (place, object) in places.iter_mut().zip(rest) {
                 put(place, object);
             }
-            Self::Few(few)
+            Ok(Self::Few(few))
         } else {
-            let mut many = queue.take_resources(count);
+            let mut many = queue.take_resources(count)?;
             many.push(first);
             many.extend(rest);
-            Self::Many(many)
+            Ok(Self::Many(many))
         }
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! [`Wakeup`]: crate::core::queue::wakeup::Wakeup
 
+use std::collections::LinkedList;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,11 +27,11 @@ pub fn run(queue: &Arc<Queue>) {
         if let Some(failure) = queue.failure() {
             complete::fail_all(queue, failure);
         }
-        let mut parked = Vec::new();
+        let mut parked = LinkedList::new();
         for ready in queue.take_ready() {
             if !parked.is_empty() && ready.wants_room() {
                 // Room that is there by now is for who waits longer.
-                parked.push(ready);
+                parked.push_back(ready);
             } else {
                 parked.extend(submit::resume(queue, ready));
             }

@@ -12,6 +12,7 @@ use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::operation::Demand;
 use crate::core::queue::waits::EpochWait;
 use crate::core::queue::{Queue, QueueParams};
+use crate::ffi::fallible::exhausted;
 use crate::ffi::{MAX_QUEUES, Result, Status};
 use crate::hsa;
 use crate::ring::{AqlMemory, AqlRing, EpochProducer, EpochRing, KERNARG_ALIGNMENT, KernargReclaimer, KernargRing};
@@ -79,7 +80,9 @@ impl Rings {
         let aql = unsafe {
             AqlRing::new(AqlMemory::of_queue(hardware.as_ptr(), hardware.doorbell(), hardware.is_on_agent()))
         };
-        let (records, producer) = EpochRing::new(params.notification_capacity as usize);
+        let capacity = params.notification_capacity as usize;
+        let (records, producer) =
+            EpochRing::new(capacity).ok_or_else(|| exhausted(capacity.saturating_mul(size_of::<Record>())))?;
         Ok(Self {
             kernarg_reclaimer: kernargs.reclaimer(),
             command_reclaimer: commands.as_ref().map(KernargRing::reclaimer),

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 use crate::core::queue::Queue;
 use crate::core::queue::trace::SpareTraces;
-use crate::ffi::Resource;
+use crate::ffi::{Fallible, Resource, Result};
 
 /// Vectors that nobody uses, for operations that need more room than they have in themselves.
 #[derive(Debug)]
@@ -26,10 +26,10 @@ impl<T> Spare<T> {
 
     /// An empty vector with room for `count` items.
     #[inline(never)]
-    fn take(&self, count: usize) -> Vec<T> {
+    fn take(&self, count: usize) -> Result<Vec<T>> {
         let mut vector = self.vectors.lock().pop().unwrap_or_default();
-        vector.reserve_exact(count);
-        vector
+        vector.make_room(count)?;
+        Ok(vector)
     }
 
     fn give(&self, mut vector: Vec<T>) {
@@ -37,7 +37,8 @@ impl<T> Spare<T> {
         vector.clear();
         if vector.capacity() <= self.largest {
             let mut vectors = self.vectors.lock();
-            if vectors.len() < Self::MOST {
+            // Without memory for that it is not kept.
+            if vectors.len() < Self::MOST && vectors.make_room(1).is_ok() {
                 vectors.push(vector);
             }
         }
@@ -61,7 +62,10 @@ impl Spares {
 
 impl Queue {
     /// Room for `count` objects.
-    pub(super) fn take_resources(&self, count: usize) -> Vec<Option<Resource>> {
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub(super) fn take_resources(&self, count: usize) -> Result<Vec<Option<Resource>>> {
         self.spares.resources.take(count)
     }
 
@@ -71,10 +75,13 @@ impl Queue {
     }
 
     /// `count` addresses of nothing.
-    pub fn take_addresses(&self, count: usize) -> Vec<u64> {
-        let mut addresses = self.spares.addresses.take(count);
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn take_addresses(&self, count: usize) -> Result<Vec<u64>> {
+        let mut addresses = self.spares.addresses.take(count)?;
         addresses.resize(count, 0);
-        addresses
+        Ok(addresses)
     }
 
     /// Takes their memory back.
@@ -96,12 +103,19 @@ mod tests {
             let items = (bytes / 8).min(1 << 20);
             addresses.give(Vec::with_capacity(items));
             resources.give(Vec::with_capacity(items));
-            assert!(addresses.take(0).capacity() >= items && resources.take(0).capacity() >= items, "{bytes}");
+            assert!(
+                addresses.take(0).unwrap().capacity() >= items && resources.take(0).unwrap().capacity() >= items,
+                "{bytes}"
+            );
             if bytes != usize::MAX {
                 addresses.give(Vec::with_capacity(items + 1));
                 resources.give(Vec::with_capacity(items + 1));
             }
-            assert_eq!((addresses.take(0).capacity(), resources.take(0).capacity()), (0, 0), "{bytes}");
+            assert_eq!(
+                (addresses.take(0).unwrap().capacity(), resources.take(0).unwrap().capacity()),
+                (0, 0),
+                "{bytes}"
+            );
         }
     }
 }

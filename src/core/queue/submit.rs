@@ -13,11 +13,11 @@ use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Work};
 use crate::core::queue::operation::{Emitter, LoneRoom, Operation, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
-use crate::core::queue::timeline::{self, SignalList};
+use crate::core::queue::timeline::{self, SignalList, SignalRoom};
 use crate::core::queue::trace::traced::Traced;
 use crate::core::queue::waits::{self, EpochWaits, Place};
 use crate::core::queue::{Queue, Submission};
-use crate::ffi::{Result, Semaphore, SemaphoreList, Status, zone};
+use crate::ffi::{Result, Semaphore, SemaphoreList, Status, fallible, zone};
 use crate::ring::{AqlRoom, HeaderWord, KERNARG_ALIGNMENT, PacketBody, Vacancy, epoch_threshold};
 
 /// What a submission signals: semaphores of the caller's list, or kept ones if it goes on later.
@@ -25,8 +25,14 @@ trait Signals {
     /// Records on each that epoch `epoch` of `queue` will signal it.
     fn note_submitted(&self, queue: &Queue, epoch: u64);
 
+    /// Room for what [`Self::retain`] makes.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    fn room(&self) -> Result<SignalRoom>;
+
     /// They go with a record, or are kept for later.
-    fn retain(self) -> SignalList;
+    fn retain(self, room: SignalRoom) -> SignalList;
 }
 
 impl Signals for SemaphoreList<'_> {
@@ -42,8 +48,13 @@ impl Signals for SemaphoreList<'_> {
     }
 
     #[inline(always)]
-    fn retain(self) -> SignalList {
-        SignalList::retain(self)
+    fn room(&self) -> Result<SignalRoom> {
+        SignalList::room_for(*self)
+    }
+
+    #[inline(always)]
+    fn retain(self, room: SignalRoom) -> SignalList {
+        SignalList::retain_in(self, room)
     }
 }
 
@@ -52,7 +63,11 @@ impl Signals for SignalList {
         note_more(self.iter().map(|(semaphore, value)| (semaphore.borrow(), value)), queue, epoch);
     }
 
-    fn retain(self) -> SignalList {
+    fn room(&self) -> Result<SignalRoom> {
+        Ok(SignalRoom::default())
+    }
+
+    fn retain(self, _room: SignalRoom) -> SignalList {
         self
     }
 }
@@ -66,8 +81,8 @@ fn note_more<'a>(signals: impl Iterator<Item = (Semaphore<'a>, u64)>, queue: &Qu
 
 /// Where an operation is that the submission path could not bring to its end.
 enum Unfinished<S> {
-    /// A ring is full; the operation may have some of its parts in the ring already. With what it keeps alive.
-    Parked(S, Option<Resources>),
+    /// A ring is full. With what the operation keeps alive, and whether some of its parts are in the ring already.
+    Parked(S, Option<Resources>, bool),
     /// The operation itself has something to wait for.
     Blocked(Box<dyn FnOnce(Resumption) + Send>, S),
     /// Impossible. Only an operation's first part can be.
@@ -79,30 +94,37 @@ impl<S: Signals> Unfinished<S> {
     /// room before. One that has something else to wait for goes on from there.
     ///
     /// # Errors
-    /// Why it is impossible, and what it was to signal.
+    /// Why it is impossible, and what it was to signal. Nothing of it runs any more.
     #[cold]
     fn settle(
         self,
         queue: &Arc<Queue>,
-        operation: impl FnOnce() -> Box<dyn Operation>,
+        operation: impl FnOnce() -> Result<Box<dyn Operation>>,
         waits: EpochWaits,
         line: Option<PlaceInLine>,
     ) -> std::result::Result<Option<Ready>, (Status, S)> {
-        let ready = |signals: S, keep, place| Ready {
-            work: Work::Packets(operation()),
-            waits,
-            signals: signals.retain(),
-            keep,
-            failure: None,
-            place,
+        let ready = |signals: S, keep, place| match signals.room().and_then(|room| Ok((operation()?, room))) {
+            Ok((operation, room)) => {
+                let (work, signals) = (Work::Packets(operation), signals.retain(room));
+                Ok(Ready { work, waits, signals, keep, failure: None, place })
+            }
+            Err(status) => Err((status, signals, keep)),
         };
         match self {
-            Self::Parked(signals, keep) => {
+            Self::Parked(signals, keep, has_parts) => {
                 let place = line.unwrap_or_else(|| PlaceInLine::new(queue.line()));
-                Ok(Some(ready(signals, keep, Some(place))))
+                ready(signals, keep, Some(place)).map(Some).map_err(|(status, signals, keep)| {
+                    if has_parts {
+                        // Until nothing of it runs, or the device is lost.
+                        queue.wait_for_epoch(queue.records().last_epoch());
+                    }
+                    drop(keep);
+                    (status, signals)
+                })
             }
             Self::Blocked(later, signals) => {
-                later(Resumption::new(queue.clone(), ready(signals, None, None)));
+                let ready = ready(signals, None, None).map_err(|(status, signals, _)| (status, signals))?;
+                later(Resumption::new(queue.clone(), ready));
                 Ok(None)
             }
             Self::Failed(failure, signals) => Err((failure, signals)),
@@ -170,8 +192,7 @@ fn place<O: Submit>(
     let place = match waits::resolve(queue, waits, &mut epochs) {
         Ok(Some(place)) => place,
         Ok(None) => {
-            Deferred::arm_all(queue, Work::Packets(later(operation)), waits, SignalList::retain(signals));
-            return Ok(());
+            return Deferred::arm_all(queue, waits, signals, || Ok(Work::Packets(later(operation)?)));
         }
         Err(failure) => {
             operation.deferred();
@@ -203,7 +224,7 @@ fn stand_in_line<S: Signals>(
 ) -> std::result::Result<(), Unfinished<S>> {
     Err(match operation.prepare(queue, waits) {
         Ok(Prepared::Ready(demand)) => match queue.check_fits(demand, waits.len() as u32) {
-            Ok(()) => Unfinished::Parked(signals, None),
+            Ok(()) => Unfinished::Parked(signals, None, false),
             Err(status) => Unfinished::Failed(status, signals),
         },
         Ok(Prepared::Blocked(later)) => Unfinished::Blocked(later, signals),
@@ -212,23 +233,28 @@ fn stand_in_line<S: Signals>(
 }
 
 /// The operation, to go on later.
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED.
 #[cold]
-fn later<O: Submit>(operation: O) -> Box<dyn Operation> {
-    let mut operation = operation.into_owned();
+fn later<O: Submit>(operation: O) -> Result<Box<dyn Operation>> {
+    let mut operation = fallible::boxed(operation.into_owned()?)?;
     operation.deferred();
-    Box::new(operation)
+    Ok(operation)
 }
 
 /// Fails what a submission was to signal whose wait has failed.
 #[cold]
 fn fail(signals: SemaphoreList<'_>, failure: Status) {
-    SignalList::retain(signals).fail(failure);
+    for (semaphore, _) in signals.iter() {
+        semaphore.fail(failure.clone());
+    }
 }
 
 /// Runs `task` on the host worker once `waits` are reached; the task signals `signals`.
 ///
 /// # Errors
-/// The device is lost; the signal semaphores are untouched.
+/// The device is lost, or RESOURCE_EXHAUSTED; the signal semaphores are untouched.
 pub fn submit_host(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
@@ -237,10 +263,8 @@ pub fn submit_host(
 ) -> Result<()> {
     queue.check_alive()?;
     match waits::are_reached(waits) {
-        Ok(true) => queue.run_on_host(Box::new(task), SignalList::retain(signals)),
-        Ok(false) => {
-            Deferred::arm_all(queue, Work::Host(Box::new(task)), waits, SignalList::retain(signals));
-        }
+        Ok(true) => queue.run_on_host(fallible::boxed(task)?, SignalList::retain(signals)?),
+        Ok(false) => Deferred::arm_all(queue, waits, signals, || Ok(Work::Host(fallible::boxed(task)?)))?,
         Err(failure) => fail(signals, failure),
     }
     Ok(())
@@ -265,7 +289,7 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
         (Work::Packets(mut operation), None) => {
             let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), signals, keep);
             let Err(unfinished) = outcome else { return None };
-            match unfinished.settle(queue, || operation, waits, place) {
+            match unfinished.settle(queue, || Ok(operation), waits, place) {
                 Ok(parked) => return parked,
                 Err((failure, signals)) => signals.fail(failure),
             }
@@ -285,7 +309,18 @@ fn advance<S: Signals>(
     keep: Option<Resources>,
 ) -> std::result::Result<(), Unfinished<S>> {
     zone!("place packets");
-    let keep = keep.unwrap_or_else(|| operation.keep(queue));
+    let room = match signals.room() {
+        Ok(room) => room,
+        Err(status) => return Err(Unfinished::Failed(status, signals)),
+    };
+    let keep = match keep {
+        Some(keep) => keep,
+        None => match operation.keep(queue) {
+            Ok(keep) => keep,
+            Err(status) => return Err(Unfinished::Failed(status, signals)),
+        },
+    };
+    let mut has_parts = false;
     loop {
         let demand = match operation.prepare(queue, waits) {
             Ok(Prepared::Ready(demand)) => demand,
@@ -310,17 +345,17 @@ fn advance<S: Signals>(
         let packet_count = demand.packets + wait_count + u32::from(overlapping);
         let Submission { aql, kernargs, commands, records, waited, .. } = &mut *submission;
         let Some(record) = records.vacancy() else {
-            return Err(Unfinished::Parked(signals, Some(keep)));
+            return Err(Unfinished::Parked(signals, Some(keep), has_parts));
         };
         let Some(packets) = aql.room(packet_count) else {
-            return Err(Unfinished::Parked(signals, Some(keep)));
+            return Err(Unfinished::Parked(signals, Some(keep), has_parts));
         };
         let command_bytes = u64::from(wait_count + u32::from(demand.has_commands)) * KERNARG_ALIGNMENT;
         if command_bytes > 0 && commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
-            return Err(Unfinished::Parked(signals, Some(keep)));
+            return Err(Unfinished::Parked(signals, Some(keep), has_parts));
         }
         let Some(kernargs) = kernargs.reserve(demand.kernarg_bytes) else {
-            return Err(Unfinished::Parked(signals, Some(keep)));
+            return Err(Unfinished::Parked(signals, Some(keep), has_parts));
         };
         let mut command_span = None;
         let mut ends = RingEnds { kernargs: kernargs.end, commands: 0 };
@@ -340,7 +375,7 @@ fn advance<S: Signals>(
         {
             let (body, header) = lone.packet(place, epoch_signal);
             let flush = (demand.kernarg_bytes > 0).then_some(&**gpu);
-            end(queue, operation, record, signals, keep, ends, LonePacket { packets, body, header, flush });
+            end(queue, operation, record, (signals, room), keep, ends, LonePacket { packets, body, header, flush });
             drop(submission);
             operation.submitted(queue, epoch);
             return Ok(());
@@ -368,9 +403,10 @@ fn advance<S: Signals>(
             // The next part starts after this one has, and so behind what this one is behind; what else orders them is
             // recorded.
             place = Place::Anywhere;
+            has_parts = true;
             continue;
         }
-        end(queue, operation, record, signals, keep, ends, &mut emitter);
+        end(queue, operation, record, (signals, room), keep, ends, &mut emitter);
         drop(emitter);
         drop(submission);
         operation.submitted(queue, epoch);
@@ -421,7 +457,7 @@ fn end<S: Signals>(
     queue: &Queue,
     operation: &mut (impl Operation + ?Sized),
     record: Vacancy<'_, Record>,
-    signals: S,
+    (signals, room): (S, SignalRoom),
     keep: Resources,
     ends: RingEnds,
     packets: impl Publish,
@@ -429,7 +465,7 @@ fn end<S: Signals>(
     let epoch = record.epoch();
     let action = operation.finish();
     signals.note_submitted(queue, epoch);
-    let signals = signals.retain();
+    let signals = signals.retain(room);
     // The record first, so that completion finds it, then the packets.
     record.fill(Record { signals, keep, action, ends });
     packets.publish();
@@ -522,7 +558,7 @@ mod tests {
             Progress::Done
         }
 
-        fn keep(&self, queue: &Queue) -> Resources {
+        fn keep(&self, queue: &Queue) -> Result<Resources> {
             // Nobody is woken: the submission thread would stop the hardware, too.
             let _ = queue.shared().loss.set(status!(DATA_LOSS, "on purpose"));
             queue.lock_submission().closed = true;
@@ -541,8 +577,8 @@ mod tests {
     impl Submit for Unlucky {
         type Owned = Self;
 
-        fn into_owned(self) -> Self {
-            self
+        fn into_owned(self) -> Result<Self> {
+            Ok(self)
         }
     }
 
@@ -572,8 +608,8 @@ mod tests {
             Progress::Done
         }
 
-        fn keep(&self, _queue: &Queue) -> Resources {
-            Resources::NONE
+        fn keep(&self, _queue: &Queue) -> Result<Resources> {
+            Ok(Resources::NONE)
         }
 
         fn finish(&mut self) -> CompletionAction {
@@ -588,8 +624,8 @@ mod tests {
     impl Submit for Careless {
         type Owned = Self;
 
-        fn into_owned(self) -> Self {
-            self
+        fn into_owned(self) -> Result<Self> {
+            Ok(self)
         }
     }
 

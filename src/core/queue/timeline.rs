@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::core::queue::Queue;
 use crate::core::queue::last_signal::{LastSignal, Pending};
 use crate::core::queue::shared::DeviceQueues;
-use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint};
+use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint, fallible};
 
 /// The driver's part of a semaphore: what is submitted but not complete.
 #[derive(Debug)]
@@ -96,21 +96,53 @@ impl Waiter {
 pub struct SignalList {
     /// Mostly there is one.
     first: Option<(SemaphoreRef, u64)>,
-    more: SmallVec<[(SemaphoreRef, u64); 1]>,
+    more: More,
 }
+
+/// Those of a list but for the first.
+type More = SmallVec<[(SemaphoreRef, u64); 1]>;
+
+/// Room for the semaphores of a list: made where a lack of memory can be said, and used where it cannot.
+#[derive(Debug, Default)]
+pub struct SignalRoom(More);
 
 impl SignalList {
     /// Retains the semaphores of `list`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
     #[inline(always)]
-    pub fn retain(list: SemaphoreList<'_>) -> Self {
+    pub fn retain(list: SemaphoreList<'_>) -> Result<Self> {
+        Ok(Self::retain_in(list, Self::room_for(list)?))
+    }
+
+    /// Room for the semaphores of `list` in a list of their own.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    #[inline(always)]
+    pub fn room_for(list: SemaphoreList<'_>) -> Result<SignalRoom> {
+        let mut more = SmallVec::new();
+        if list.len() > 2 {
+            fallible::make_room(&mut more, list.len() - 1)?;
+        }
+        Ok(SignalRoom(more))
+    }
+
+    /// Retains the semaphores of `list` in the room that is for them.
+    #[inline(always)]
+    pub fn retain_in(list: SemaphoreList<'_>, room: SignalRoom) -> Self {
         let mut each = list.iter();
-        let first = each.next().map(|(semaphore, value)| (semaphore.retain(), value));
-        Self { first, more: if each.len() > 0 { Self::retain_more(each) } else { SmallVec::new() } }
+        let (first, mut more) = (each.next().map(|(semaphore, value)| (semaphore.retain(), value)), room.0);
+        if each.len() > 0 {
+            Self::retain_more(each, &mut more);
+        }
+        Self { first, more }
     }
 
     #[inline(never)]
-    fn retain_more<'a>(list: impl Iterator<Item = (Semaphore<'a>, u64)>) -> SmallVec<[(SemaphoreRef, u64); 1]> {
-        list.map(|(semaphore, value)| (semaphore.retain(), value)).collect()
+    fn retain_more<'a>(list: impl Iterator<Item = (Semaphore<'a>, u64)>, more: &mut More) {
+        more.extend(list.map(|(semaphore, value)| (semaphore.retain(), value)));
     }
 
     /// Advances the semaphores: device work of epoch `epoch` on `axis` is complete.
@@ -186,9 +218,9 @@ mod tests {
         let list = list.raw();
         // SAFETY: the list and its semaphore live as long as this.
         let list = unsafe { SemaphoreList::from_raw(&list) }.unwrap();
-        SignalList::retain(list).forget();
+        SignalList::retain(list).unwrap().forget();
         assert_eq!(semaphore.borrow().query().unwrap(), 0, "whoever forgets them leaves them to somebody else");
-        drop(SignalList::retain(list));
+        drop(SignalList::retain(list).unwrap());
         assert_eq!(semaphore.borrow().query().unwrap_err().code(), Code::CANCELLED);
     }
 

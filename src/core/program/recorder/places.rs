@@ -9,8 +9,8 @@ use crate::core::program::arena::Storage;
 use crate::core::program::recorder::Recorder;
 use crate::core::program::{Place, Span};
 use crate::ffi::{
-    Borrowed, Buffer, BufferRef, BufferRefs, HalRef, HalResource, Resource, Result, Status, WHOLE_BUFFER, retain,
-    status,
+    Borrowed, Buffer, BufferRef, BufferRefs, Fallible, HalRef, HalResource, Resource, Result, Status, WHOLE_BUFFER,
+    retain, status,
 };
 
 /// How many of the objects kept last are looked at for another one.
@@ -39,7 +39,7 @@ impl Recorder {
         check_span(buffer, reference.offset, reference.length)?;
         match own_address(buffer, reference.offset) {
             Some(address) => {
-                self.keep(buffer);
+                self.keep(buffer)?;
                 Ok(Place::Known(address))
             }
             None => self.place_of_other(buffer, reference.offset),
@@ -55,15 +55,15 @@ impl Recorder {
         let storage = &mut *self.storage;
         match location {
             Location::Own(address) => {
-                self.keep(buffer);
+                self.keep(buffer)?;
                 Ok(Place::Known(address))
             }
             Location::Lent(address, transient) => {
-                list(&mut storage.lent, transient);
+                list(&mut storage.lent, transient)?;
                 Ok(Place::Known(address))
             }
             Location::Awaited(offset, transient) => {
-                let index = storage.first_late + list(&mut storage.late, transient);
+                let index = storage.first_late + list(&mut storage.late, transient)?;
                 if index >= Place::MOST_ENTRIES {
                     return Err(too_many_awaited(self.slots));
                 }
@@ -80,7 +80,7 @@ impl Recorder {
         }
         let reach = &mut self.storage.reach;
         if slot >= reach.len() {
-            reach.resize(slot + 1, 0);
+            reach.try_resize(slot + 1, 0)?;
         }
         reach[slot] = reach[slot].max(1);
         let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
@@ -109,7 +109,7 @@ impl Recorder {
         }?;
         let Some(word) = place.word() else { return Err(no_word(place)) };
         if let Some((index, offset)) = Place::in_table(word) {
-            self.storage.reach_to(index, offset);
+            reach_to(&mut self.storage.reach, index, offset);
         }
         Ok(word)
     }
@@ -145,7 +145,7 @@ fn usual_word(
         let fits = offset.checked_add(length).is_some_and(|end| end <= buffer.byte_length());
         let address = own_address(buffer, offset).filter(|_| fits)?;
         if retains {
-            keep(resources, buffer);
+            keep(resources, buffer).ok()?;
         }
         return Some(address);
     }
@@ -158,27 +158,39 @@ fn usual_word(
     Some(word)
 }
 
+/// Notes that a command uses the entry `index` of the table up to `offset`. What is used of a late buffer was checked
+/// when it was recorded.
+fn reach_to(reach: &mut [u64], index: usize, offset: u64) {
+    if let Some(reach) = reach.get_mut(index) {
+        *reach = offset.saturating_add(1).max(*reach);
+    }
+}
+
 /// Removes the last templates, `lines`, those of a command that failed, and how far it would have reached into the
 /// table.
 #[cold]
 fn forget(storage: &mut Storage, lines: Span) {
     storage.templates.truncate(lines.start as usize);
+    let mut reach = std::mem::take(&mut storage.reach);
     // What was used stays so.
-    storage.reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
-    let words: Vec<_> = storage.bound().flat_map(|(bindings, _)| bindings.iter().copied()).collect();
-    for (index, offset) in words.into_iter().filter_map(Place::in_table) {
-        storage.reach_to(index, offset);
+    reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
+    let words = storage.bound().flat_map(|(bindings, _)| bindings.iter().copied());
+    for (index, offset) in words.filter_map(Place::in_table) {
+        reach_to(&mut reach, index, offset);
     }
+    storage.reach = reach;
 }
 
 /// Has `object` among `resources`. Commands in a row mostly use the same few objects, which are kept once.
 #[inline(always)]
-pub(super) fn keep<T: HalResource>(resources: &mut Vec<Resource>, object: Borrowed<'_, T>) {
+pub(super) fn keep<T: HalResource>(resources: &mut Vec<Resource>, object: Borrowed<'_, T>) -> Result<()> {
     let pointer = object.as_ptr().cast();
     let newest = &resources[resources.len().saturating_sub(LOOK_BACK)..];
     if !newest.iter().any(|kept| kept.as_ptr() == pointer) {
+        resources.make_room(1)?;
         resources.push(object.retain_resource());
     }
+    Ok(())
 }
 
 /// The refusal of a dispatch's binding that no template can say.
@@ -214,20 +226,23 @@ fn too_many_awaited(slots: usize) -> Status {
 }
 
 /// Where `buffer` is in `list`, to which it is added if it is not there; it may be there twice.
-fn list(list: &mut Vec<HalRef<Transient>>, buffer: &Transient) -> usize {
+fn list(list: &mut Vec<HalRef<Transient>>, buffer: &Transient) -> Result<usize> {
     let is_at = |list: &[HalRef<Transient>], index: usize| {
         list.get(index).is_some_and(|listed| std::ptr::eq(&raw const **listed, buffer))
     };
     let hint = buffer.listed_at();
     if is_at(list, hint) {
-        return hint;
+        return Ok(hint);
     }
     // Another recording, made at the same time, lists it elsewhere.
-    let newest = list.len().saturating_sub(LOOK_BACK)..list.len();
-    let index = newest.rev().find(|index| is_at(list, *index)).unwrap_or_else(|| {
-        list.push(retain(buffer));
-        list.len() - 1
-    });
+    let mut newest = (list.len().saturating_sub(LOOK_BACK)..list.len()).rev();
+    let index = match newest.find(|index| is_at(list, *index)) {
+        Some(index) => index,
+        None => {
+            list.try_push(retain(buffer))?;
+            list.len() - 1
+        }
+    };
     buffer.set_listed_at(index);
-    index
+    Ok(index)
 }

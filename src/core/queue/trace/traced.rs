@@ -60,8 +60,8 @@ impl<O: Operation> Traced<O> {
 impl<O: Submit> Submit for Traced<O> {
     type Owned = Traced<O::Owned>;
 
-    fn into_owned(self) -> Traced<O::Owned> {
-        Traced { operation: self.operation.into_owned(), note: self.note }
+    fn into_owned(self) -> Result<Traced<O::Owned>> {
+        Ok(Traced { operation: self.operation.into_owned()?, note: self.note })
     }
 }
 
@@ -90,7 +90,7 @@ impl<O: Operation> Operation for Traced<O> {
         progress
     }
 
-    fn keep(&self, queue: &Queue) -> Resources {
+    fn keep(&self, queue: &Queue) -> Result<Resources> {
         self.operation.keep(queue)
     }
 
