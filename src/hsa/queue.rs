@@ -80,17 +80,22 @@ impl HardwareQueue {
             let status = HsaStatus::ERROR_OUT_OF_RESOURCES;
             return Err(Error::Call { call: "hsa_queue_create", status, details: details() });
         };
-        match doorbell_of(queue) {
-            Some(doorbell) => {
-                let is_on_agent = is_memory_of(agent, base_address(queue));
+        let found = match doorbell_of(queue) {
+            Some(doorbell) => is_memory_of(agent, base_address(queue)).map(|is_on_agent| (doorbell, is_on_agent)),
+            None => {
+                let reason = format!("the doorbell of a queue on {} is not a 64-bit register", info.name);
+                Err(Error::Incompatible { library: library.path().to_path_buf(), reason })
+            }
+        };
+        match found {
+            Ok((doorbell, is_on_agent)) => {
                 Ok(Self { agent: agent.clone(), queue, doorbell, is_on_agent, _errors: errors })
             }
-            None => {
+            Err(error) => {
                 // SAFETY: made above and used by no one.
                 let status = unsafe { (library.symbols.hsa_queue_destroy)(queue.as_ptr().cast()) };
                 report("hsa_queue_destroy", status);
-                let reason = format!("the doorbell of a queue on {} is not a 64-bit register", info.name);
-                Err(Error::Incompatible { library: library.path().to_path_buf(), reason })
+                Err(error)
             }
         }
     }
@@ -161,10 +166,10 @@ fn base_address(queue: NonNull<AmdQueue>) -> *mut u8 {
     unsafe { (&raw const (*queue.as_ptr()).hsa_queue.base_address).read() }.cast()
 }
 
-/// Whether `pointer` is to memory of `agent`'s own; not when the runtime does not know.
-pub(super) fn is_memory_of(agent: &Agent, pointer: *const u8) -> bool {
-    let info = pointer_info(agent.library(), pointer);
-    info.is_ok_and(|info| info.kind != HsaPointerType::UNKNOWN && info.owner == agent.handle())
+/// Whether `pointer` is to memory of `agent`'s own; not when the runtime has no such allocation.
+pub(super) fn is_memory_of(agent: &Agent, pointer: *const u8) -> Result<bool> {
+    let info = pointer_info(agent.library(), pointer)?;
+    Ok(info.kind != HsaPointerType::UNKNOWN && info.owner == agent.handle())
 }
 
 /// The hardware doorbell register behind a queue's doorbell signal (`amd_signal_t`), if it is one that takes 64 bits.

@@ -158,8 +158,8 @@ fn it_is_known_whether_memory_is_a_gpus_own() {
     let queue = HardwareQueue::new(&gpu, 64, Box::new(|_| ())).expect("a queue is made");
     assert!(!queue.is_on_agent(), "the ring is in memory of the host");
     let memory = pool(&gpu, MemoryPoolInfo::is_coarse_grained).allocate(4096, 0, &[]).expect("memory is allocated");
-    assert!(super::queue::is_memory_of(&gpu, memory.as_ptr()));
-    assert!(!super::queue::is_memory_of(&gpu, (&raw const memory).cast()), "nobody knows that");
+    assert!(super::queue::is_memory_of(&gpu, memory.as_ptr()).unwrap());
+    assert!(!super::queue::is_memory_of(&gpu, (&raw const memory).cast()).unwrap(), "nobody knows that");
 }
 
 #[test]
