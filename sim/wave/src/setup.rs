@@ -62,11 +62,12 @@ pub(crate) fn trap_temporaries<const L: usize>(
     }
 }
 
-/// Refuses trap temporaries that hardware has not set, and writing any: user code cannot.
+/// Refuses to read trap temporaries that hardware has not set, and to write the others, which user code cannot change.
+/// Writes to the rest have no effect that user code can see; LLVM saves M0 in `ttmp2` behind gfx11's `s_trap`.
 pub(crate) fn check(target: Target, operand: Operand, dwords: usize, is_written: bool) -> Result<(), FaultKind> {
     let Operand::Ttmp(first) = operand else { return Ok(()) };
-    let unset = (first..first + dwords as u8).find(|n| is_written || set_on(target).all(|(set, _)| set != *n));
-    match unset {
+    let is_set = |n: &u8| set_on(target).any(|(set, _)| set == *n);
+    match (first..first + dwords as u8).find(|n| is_set(n) == is_written) {
         None => Ok(()),
         Some(n) if is_written => Err(FaultKind::NotImplemented(format!("writing ttmp{n}, which user code cannot"))),
         Some(n) => {
