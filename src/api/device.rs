@@ -266,8 +266,8 @@ impl Device {
     fn lookup(&self, category: &str, key: &str) -> Result<i64> {
         let gpu = &self.logical.gpus()[0];
         Ok(match (category, key) {
-            // Compiled modules look for a device by the pattern of the target they were compiled for: `amdgpu`, or `hip`,
-            // whose executables run here, too.
+            // Compiled modules look for a device by the pattern of the target they were compiled for: `amdgpu`, or
+            // `hip`, whose executables run here, too.
             ("hal.device.id", pattern) => {
                 let hip = self.logical.options().hip_device_id.then_some("hip");
                 let mut names = ["amdgpu", &self.identifier].into_iter().chain(hip);
@@ -335,8 +335,8 @@ impl Device {
         Ok(())
     }
 
-    /// Joins a device group, or takes back the newest one, which came to nothing (null). Queues and work of other groups
-    /// are not touched.
+    /// Joins a device group, or takes back the newest one, which came to nothing (null). Queues and work of other
+    /// groups are not touched.
     fn assign_topology_info(&self, info: *const raw::iree_hal_device_topology_info_t) -> Result<()> {
         // SAFETY: null, or valid during the call.
         let Some(info) = (unsafe { info.as_ref() }) else {

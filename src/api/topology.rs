@@ -2,8 +2,8 @@
 //! A device's place in its device groups, as C finds it (`iree_hal_device_topology_info`).
 //!
 //! IREE thinks of one group; there are several where each of an application's sessions makes one. What C finds is the
-//! place in the oldest group that is left, so that it does not change under whoever uses that group. C keeps pointers to
-//! what it finds, for as long as the device lives: a place is used anew only after its group is gone.
+//! place in the oldest group that is left, so that it does not change under whoever uses that group. C keeps pointers
+//! to what it finds, for as long as the device lives: a place is used anew only after its group is gone.
 
 use std::cell::UnsafeCell;
 use std::sync::{Arc, Weak};

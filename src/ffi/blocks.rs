@@ -51,7 +51,7 @@ struct Shared {
 impl Blocks {
     /// Blocks of `length` bytes, none of which is there yet. Those of an application's own allocator are not kept: it
     /// sees each object come and go, as it may count them. AddressSanitizer sees uses of blocks that are kept
-    /// ([`poison`]).
+    /// (`poison`).
     pub fn new(allocator: Allocator, length: usize) -> std::sync::Arc<Self> {
         Self::with(allocator, length, allocator.is_system(), Allocator::allocate_uninitialized)
     }

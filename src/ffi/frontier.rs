@@ -95,8 +95,8 @@ impl FrontierTracker {
     /// Whether this is the only reference to the tracker, so that nobody can wait for anything in it any more.
     ///
     /// IREE has no function that says so, and no callback for the end of a device group. Counted objects of IREE begin
-    /// with their count, as IREE's macros for it have it (`iree_atomic_ref_count_t`). A tracker of another layout, which
-    /// is found out once, is never the only one.
+    /// with their count, as IREE's macros for it have it (`iree_atomic_ref_count_t`). A tracker of another layout,
+    /// which is found out once, is never the only one.
     pub fn is_unshared(&self) -> bool {
         static COUNT_IS_FIRST: OnceLock<bool> = OnceLock::new();
         *COUNT_IS_FIRST.get_or_init(|| count_is_first().unwrap_or(false)) && self.first_word() == 1

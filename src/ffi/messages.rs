@@ -2,9 +2,9 @@
 //! Messages of the driver that no status can carry: failures at the end of a resource, faults that the runtime reports
 //! to nobody else, and remarks on a profile. IREE has no log for them; this is the one place from which they go out.
 //!
-//! They go to IREE's trace, if there is one, and to the application's handler (`iree_hal_amdgpu_rs_set_message_handler` of `amdgpu_rs/api.h`), by default to
-//! standard error. Handlers are called on the thread that has the message, under no lock of the driver that its own
-//! calls into IREE could need.
+//! They go to IREE's trace, if there is one, and to the application's handler (`iree_hal_amdgpu_rs_set_message_handler`
+//! of `amdgpu_rs/api.h`), by default to standard error. Handlers are called on the thread that has the message, under
+//! no lock of the driver that its own calls into IREE could need.
 
 use std::ffi::c_void;
 use std::io::Write;

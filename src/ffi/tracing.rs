@@ -2,8 +2,8 @@
 //! IREE's tracing (`iree/base/tracing.h`): zones, streams of memory, messages and thread names.
 //!
 //! There is something to do only in a build of IREE with tracing (`-DIREE_ENABLE_RUNTIME_TRACING=ON`), which `build.rs`
-//! finds in IREE's headers and tells as `cfg(iree_tracing)`. Elsewhere every function here is empty, and a [`Zone`] is no
-//! bytes without a drop: neither leaves an instruction.
+//! finds in IREE's headers and tells as `cfg(iree_tracing)`. Elsewhere every function here is empty, and a [`Zone`] is
+//! no bytes without a drop: neither leaves an instruction.
 
 /// A span of the calling thread's time, from where it was made to its drop, inside of those around it.
 #[must_use = "a zone ends when it is dropped"]

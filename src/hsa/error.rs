@@ -133,8 +133,8 @@ pub(super) fn check_with(call: &'static str, status: HsaStatus, details: impl Fn
     Err(Error::Call { call, status, details: details() })
 }
 
-/// Tells of a failed call in a message, where there is no one to return the error to: at the end of a resource, which is
-/// lost then, and when a queue that went wrong is stopped.
+/// Tells of a failed call in a message, where there is no one to return the error to: at the end of a resource, which
+/// is lost then, and when a queue that went wrong is stopped.
 pub(super) fn report(call: &'static str, status: HsaStatus) {
     if let Err(error) = check(call, status) {
         messages::tell(&error.to_string());

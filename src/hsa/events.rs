@@ -135,8 +135,8 @@ impl Drop for FaultListener {
     }
 }
 
-/// Calls `listener` for each fault of any agent, on a thread of the runtime, until the result is dropped. If it takes the
-/// fault on, it returns what standard error is to be told: then the runtime neither prints the fault nor ends the
+/// Calls `listener` for each fault of any agent, on a thread of the runtime, until the result is dropped. If it takes
+/// the fault on, it returns what standard error is to be told: then the runtime neither prints the fault nor ends the
 /// process. It must not wait for something that only the runtime's threads bring about, nor for who drops the result,
 /// who may have locked standard error.
 ///

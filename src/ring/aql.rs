@@ -5,10 +5,11 @@
 //! order, stops at a packet whose header says INVALID, and sets headers back to INVALID when it is done with them (HSA
 //! System Architecture 1.2, 2.8). Order of a publication: the body of a packet, then its header with a 32-bit release
 //! store (header in the low half, setup in the high half). The header of a reservation's first packet comes last of
-//! all: until then the packet processor stops there, whatever is behind. A ring in the GPU's memory, which the host writes
-//! through write-combining buffers, has a store fence before that header and before the doorbell. Then one doorbell store with the index of the
-//! last packet. The write index is stored when slots are reserved. Both indices only grow; a slot is free when `write -
-//! read < size`; the read index is looked at only when the ring seems full by what it was before.
+//! all: until then the packet processor stops there, whatever is behind. A ring in the GPU's memory, which the host
+//! writes through write-combining buffers, has a store fence before that header and before the doorbell. Then one
+//! doorbell store with the index of the last packet. The write index is stored when slots are reserved. Both indices
+//! only grow; a slot is free when `write - read < size`; the read index is looked at only when the ring seems full by
+//! what it was before.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

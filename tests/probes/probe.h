@@ -54,8 +54,8 @@ typedef struct probe_device_t {
 // Opens the default device of the driver that this process probes. |options| are `key=value` with commas between, or
 // NULL. Close it when its queues are idle.
 probe_device_t probe_open(const char* options);
-// Opens the device at |path| (`0` is the first GPU) with |proactors|, or with a pool of its own if that is NULL. It is in
-// no group yet.
+// Opens the device at |path| (`0` is the first GPU) with |proactors|, or with a pool of its own if that is NULL. It is
+// in no group yet.
 iree_status_t probe_create(const char* path, const char* options, iree_hal_device_t** out_device);
 // Makes a group of |device| and a new tracker, as a session does.
 iree_status_t probe_group(iree_hal_device_t* device, iree_hal_device_group_t** out_group);
@@ -81,7 +81,8 @@ iree_hal_buffer_params_t probe_device_local(void);
 #define WAIT(semaphore, value) \
   iree_hal_semaphore_wait((semaphore), (value), iree_infinite_timeout(), IREE_ASYNC_WAIT_FLAG_NONE)
 
-// A file of kernels, `kernels.co` of tests/testdata/kernels.c, or `NAME.co` of kernels/NAME.c or .s beside this. Free it.
+// A file of kernels, `kernels.co` of tests/testdata/kernels.c, or `NAME.co` of kernels/NAME.c or .s beside this. Free
+// it.
 iree_byte_span_t probe_code(const char* file);
 // Loads code by |format|, or by the format that the device sees in it if that is NULL.
 iree_status_t probe_load(iree_hal_device_t* device, iree_byte_span_t code, const char* format,

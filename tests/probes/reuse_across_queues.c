@@ -4,7 +4,8 @@
 // another queue that does not wait for it, whatever the size that it asks for.
 //
 // expect[amdgpu_rs] some were overwritten: no -- blocks keep their history
-// expect[amdgpu] some were overwritten: yes -- its pool is IREE's TLSF, which gives remainders of freed blocks no history
+// expect[amdgpu] some were overwritten: yes -- its pool is IREE's TLSF, which gives remainders of freed blocks no
+// history
 
 #include "probe.h"
 

@@ -29,8 +29,8 @@ const OTHERS: [(&str, &str); 15] = [
     ("core/queue/semaphore.rs", "words of IREE's semaphore, which IREE's lock orders"),
     ("ffi/frontier.rs", "memory that IREE links into its lists, under its lock; IREE's reference count, only read"),
     ("ffi/object.rs", "IREE's reference count, in IREE's orders"),
+    ("ffi/pool.rs", "an operation of IREE's proactor, which uses it until it calls back"),
     ("ffi/semaphore.rs", "memory that IREE links into its lists, under its lock; one of two flags comes second"),
-    ("ffi/weak.rs", "IREE's reference count, under a lock"),
     ("ring/aql.rs", "the other end is the packet processor, which the sim and the mutants of fences stand for"),
 ];
 

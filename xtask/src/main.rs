@@ -180,8 +180,8 @@ enum Command {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
     },
-    /// Runs the small C programs of tests/probes with this driver and IREE's C driver on the sim, and compares the facts that
-    /// they print with those that their sources state
+    /// Runs the small C programs of tests/probes with this driver and IREE's C driver on the sim, and compares the
+    /// facts that they print with those that their sources state
     Probes {
         /// With which driver
         #[arg(long, value_enum, default_value = "both")]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask trace`: IREE with tracing and this driver in it, and whether a model's run is in the trace: calls of the
-//! driver, the steps of its submissions, what its threads do, and its memory.
+//! `cargo xtask trace`: IREE with tracing and this driver in it, and whether a model's run is in the trace: calls of
+//! the driver, the steps of its submissions, what its threads do, and its memory.
 //!
 //! The trace is the text that IREE's console provider prints. Tracy takes the same calls; its sources are not among
 //! those of IREE that set-up has.

@@ -3,8 +3,8 @@
 //!
 //! Workgroups may wait for each other if the GPU holds them at the same time: a workgroup that goes on for long gives
 //! way to others on its thread, which begins further ones as long as the GPU has room ([`Launch::resident`]). Mostly
-//! workgroups end before that, and run one after the other. What a slice of time is is counted in what waves do, so that
-//! on one thread a dispatch always runs in the same way.
+//! workgroups end before that, and run one after the other. What a slice of time is is counted in what waves do, so
+//! that on one thread a dispatch always runs in the same way.
 
 use crate::count::Count;
 use crate::fault::{Access, Fault, FaultKind};
@@ -35,8 +35,8 @@ const SHARED_SLICE: u32 = 1 << 10;
 /// What a round in which a wave sleeps costs, in backward branches: it likely waits for others.
 const SLEEP: u32 = 1 << 8;
 
-/// Runs a kernel to its end. Workgroups start in order; with one thread they also run one after the other, but for those
-/// that go on for long.
+/// Runs a kernel to its end. Workgroups start in order; with one thread they also run one after the other, but for
+/// those that go on for long.
 ///
 /// # Errors
 /// The first fault of any wave; the other waves then stop at their next turn, with the grid partly done.
@@ -366,7 +366,8 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
         self.observer.begin(id, &self.waves[..count], &self.group);
     }
 
-    /// Runs the workgroup until it ends, or has spent a slice of so many backward branches. Returns whether it has ended.
+    /// Runs the workgroup until it ends, or has spent a slice of so many backward branches. Returns whether it has
+    /// ended.
     ///
     /// # Errors
     /// The fault of a wave, and which one.

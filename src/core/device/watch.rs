@@ -2,10 +2,10 @@
 //! A look at devices whose GPUs may fault without anybody being told.
 //!
 //! ROCR tells a process of the first memory fault and of the first reset of all its GPUs, and of no later ones; with
-//! HSA_ENABLE_INTERRUPT=0 of none (docs/rocr.md). Afterwards a faulted GPU runs nothing, so that its packets, and all who
-//! wait for them, would wait for ever. From the first fault on, each device of the process has a thread that looks, less
-//! and less often, whether queues with work in flight go on. A GPU of which one does not is given a packet on a queue of
-//! its own ([`responds`]): a kernel that takes long leaves it running that, a fault does not.
+//! HSA_ENABLE_INTERRUPT=0 of none (docs/rocr.md). Afterwards a faulted GPU runs nothing, so that its packets, and all
+//! who wait for them, would wait for ever. From the first fault on, each device of the process has a thread that looks,
+//! less and less often, whether queues with work in flight go on. A GPU of which one does not is given a packet on a
+//! queue of its own ([`responds`]): a kernel that takes long leaves it running that, a fault does not.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};

@@ -5,9 +5,9 @@
 //! HOST_COHERENT is not flushed by who writes it, and a dispatch of any GPU of the process may read it. So, while there
 //! is such memory, each submission flushes the host data paths of the GPUs that have it, before its first header.
 //!
-//! [`CoherentUse`] says that there is: allocations and slabs of such memory own one each. The list is behind a lock that
-//! is taken under a queue's submission lock, and under which nothing else is. Without such memory a submission reads one
-//! counter.
+//! [`CoherentUse`] says that there is: allocations and slabs of such memory own one each. The list is behind a lock
+//! that is taken under a queue's submission lock, and under which nothing else is. Without such memory a submission
+//! reads one counter.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -273,8 +273,8 @@ impl Gpu {
     }
 
     /// The status for queue `queue` of the logical device, on this GPU, that stopped: what the queue said and what the
-    /// runtime knows of the fault. DATA_LOSS as that of a fault, whatever HSA calls the error: nothing of it is about the
-    /// call that is answered with it.
+    /// runtime knows of the fault. DATA_LOSS as that of a fault, whatever HSA calls the error: nothing of it is about
+    /// the call that is answered with it.
     pub fn describe_queue_error(&self, queue: u32, error: &hsa::Error) -> Status {
         let place = place_of(1 << queue, &self.info);
         status!(DATA_LOSS, "{error}").annotate(&format!("{place} stopped; recreate the device"))

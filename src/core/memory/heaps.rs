@@ -310,8 +310,8 @@ impl Heaps {
         }
     }
 
-    /// What has an allocation of `kind` of GPU `gpu` be coherent, as long as it is there; none where it is so by itself,
-    /// or is not to be.
+    /// What has an allocation of `kind` of GPU `gpu` be coherent, as long as it is there; none where it is so by
+    /// itself, or is not to be.
     pub fn coherent_use(&self, gpu: usize, kind: HeapKind) -> Option<CoherentUse> {
         self.flush(gpu, kind).filter(|_| kind == HeapKind::DeviceFine).map(CoherentUse::begin)
     }

@@ -33,7 +33,8 @@ pub fn device_address(buffer: Buffer<'_>, offset: usize, gpu: &Gpu) -> Result<u6
 /// The device address of byte `offset` of `buffer`, for GPUs that have access to it.
 ///
 /// # Errors
-/// Those of [`device_address`], but for access.
+/// OUT_OF_RANGE for an offset past the end; INVALID_ARGUMENT for a buffer of another driver or one that was given back;
+/// FAILED_PRECONDITION for a queue-allocated buffer that has no memory yet.
 pub fn address_of(buffer: Buffer<'_>, offset: usize) -> Result<u64> {
     other_address(buffer, offset, None)
 }
@@ -73,7 +74,8 @@ pub enum Location<'a> {
     Awaited(usize, &'a Transient),
 }
 
-/// Where byte `offset` of `buffer` is, which may be a span of another one or queue-allocated; for `gpu`, if there is one.
+/// Where byte `offset` of `buffer` is, which may be a span of another one or queue-allocated; for `gpu`, if there is
+/// one.
 ///
 /// # Errors
 /// Those of [`device_address`], but for memory that is not there yet.

@@ -34,8 +34,8 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `queues` know which epochs have
-    /// passed; `profiler` hears of their slabs. `statistics` count what queue allocations hold of them.
+    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `queues` know which epochs
+    /// have passed; `profiler` hears of their slabs. `statistics` count what queue allocations hold of them.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; INVALID_ARGUMENT when the options ask for more alignment than HSA's memory has.

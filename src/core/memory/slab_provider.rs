@@ -71,8 +71,8 @@ static VTABLE: raw::iree_hal_slab_provider_vtable_t = raw::iree_hal_slab_provide
 };
 
 impl SlabProvider {
-    /// Slabs of `pool`, which is of `kind`, of the GPU `gpu` of its logical device, accessible as `grant` says; `flush` is
-    /// for what the host writes there, `profiler` hears of the slabs.
+    /// Slabs of `pool`, which is of `kind`, of the GPU `gpu` of its logical device, accessible as `grant` says; `flush`
+    /// is for what the host writes there, `profiler` hears of the slabs.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.

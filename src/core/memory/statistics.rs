@@ -8,8 +8,9 @@ use crate::ffi::MemoryType;
 use crate::ffi::statistics::{AllocatorStatistics, HeapStatistics};
 
 /// Counters of one logical device: buffers of its allocator, by what HSA gave for them, and queue allocations, by what
-/// their pool gave. Memory that pools keep for later is not counted. Shared by the device and every [`Counted`]; without
-/// a lock, so that a peak may be missed or told too high by what other threads allocate and free at that moment.
+/// their pool gave. Memory that pools keep for later is not counted. Shared by the device and every [`Counted`];
+/// without a lock, so that a peak may be missed or told too high by what other threads allocate and free at that
+/// moment.
 #[derive(Debug, Default)]
 pub struct Statistics {
     host: Counters,

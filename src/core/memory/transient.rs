@@ -194,9 +194,9 @@ impl Transient {
         unsafe { Borrowed::from_raw(self.backing.load(Ordering::Acquire)) }
     }
 
-    /// Whether its memory may be another buffer's: its deallocation is in a queue's ring, or its allocation failed. What
-    /// is submitted from then on must not use it. A deallocation that still waits for semaphores changes nothing, as
-    /// those, and not the calls' order, say what comes first.
+    /// Whether its memory may be another buffer's: its deallocation is in a queue's ring, or its allocation failed.
+    /// What is submitted from then on must not use it. A deallocation that still waits for semaphores changes nothing,
+    /// as those, and not the calls' order, say what comes first.
     #[inline]
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)
@@ -319,8 +319,8 @@ impl Transient {
     }
 
     /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed,
-    /// which it has if the pool is one that forgets frontiers; the pool hears of it all the same, as its users may count
-    /// on other queues not to get the memory.
+    /// which it has if the pool is one that forgets frontiers; the pool hears of it all the same, as its users may
+    /// count on other queues not to get the memory.
     pub fn release(&self, death: &Frontier) {
         self.release_behind(death.as_ptr());
     }

@@ -26,11 +26,11 @@ pub struct Blocked {
 /// What listens to pools for the blocked submissions of a queue: once for each notification, whose proactor has room
 /// for a limited number of waits.
 #[derive(Debug, Default)]
-pub struct Releases(Mutex<Vec<Arc<Release>>>);
+pub struct Releases(Mutex<Vec<Arc<PoolRelease>>>);
 
 /// Submissions that wait for a release to pools of one notification.
 #[derive(Debug)]
-struct Release {
+struct PoolRelease {
     all: Arc<Releases>,
     notification: NotificationRef,
     /// Changes under the lock of `all`.
@@ -52,7 +52,7 @@ impl Releases {
                 return;
             }
             let (waiting, listening) = (Mutex::new(vec![blocked.clone()]), Mutex::default());
-            let release = Release { all: self.clone(), notification: notification.clone(), waiting, listening };
+            let release = PoolRelease { all: self.clone(), notification: notification.clone(), waiting, listening };
             releases.push(Arc::new(release));
             releases[releases.len() - 1].clone()
         };
@@ -71,7 +71,7 @@ impl Releases {
     }
 }
 
-impl Listener for Release {
+impl Listener for PoolRelease {
     fn reached(self: Arc<Self>, result: Result<()>) {
         let waiting = {
             let mut releases = self.all.0.lock();

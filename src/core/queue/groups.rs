@@ -224,8 +224,9 @@ impl Groups {
         }
     }
 
-    /// Whether `epoch` of `axis`, which is not of the device itself, has passed, as far as its groups know. An axis that
-    /// a group gave means something else in the next one: of a device in several groups none is known to have passed.
+    /// Whether `epoch` of `axis`, which is not of the device itself, has passed, as far as its groups know. An axis
+    /// that a group gave means something else in the next one: of a device in several groups none is known to have
+    /// passed.
     pub fn know_passed(&self, axis: u64, epoch: u64) -> bool {
         let members = self.members.lock();
         let is_unique = axis & DEVICE_BITS != 0 || members.len() == 1;

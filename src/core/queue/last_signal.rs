@@ -56,9 +56,10 @@ impl Pending {
         }
     }
 
-    /// Notes a submission, which is the newest unless one that signals a larger payload has been noted. Not when another
-    /// thread takes longer than some stores to note its own, which the system has put to sleep then: the caller has a
-    /// submission lock, and what waits for a payload that is not noted is deferred, no more. Returns whether it was.
+    /// Notes a submission, which is the newest unless one that signals a larger payload has been noted. Not when
+    /// another thread takes longer than some stores to note its own, which the system has put to sleep then: the caller
+    /// has a submission lock, and what waits for a payload that is not noted is deferred, no more. Returns whether it
+    /// was.
     #[inline(always)]
     pub fn write(&self, signal: LastSignal) -> bool {
         let mut sequence = self.sequence.load(Ordering::Relaxed);

@@ -91,8 +91,8 @@ pub struct QueueParams {
 }
 
 impl Queue {
-    /// Creates the hardware queue and starts its threads, which have their part of `listener` until they end. The handle
-    /// is of the last one to end.
+    /// Creates the hardware queue and starts its threads, which have their part of `listener` until they end. The
+    /// handle is of the last one to end.
     ///
     /// # Errors
     /// What HSA said; nothing is left behind.
@@ -251,8 +251,8 @@ fn start_threads(queue: &Arc<Queue>, listener: Arc<hsa::FaultListener>) -> std::
         joined.end_completion();
         // One that panicked has nothing more to tell.
         let _ = completion.join();
-        // The last one waits for calls under way, so that no thread of the runtime's has the last part of the GPU behind
-        // this.
+        // The last one waits for calls under way, so that no thread of the runtime's has the last part of the GPU
+        // behind this.
         drop(listener);
     };
     start(queue, "s", resume::run, end).inspect_err(|_| ended.end_completion())

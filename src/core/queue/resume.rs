@@ -2,9 +2,9 @@
 //! The submission thread: what could not go to the rings when it was submitted.
 //!
 //! Each hardware queue has one. It sleeps until it is called ([`Wakeup`]): a submission has become ready, there may be
-//! room for parked ones, the device is lost or has joined a group, or the queue is to stop. It resumes submissions, fails what is in flight on
-//! a lost device, and ends the queue's threads when it has stopped. Semaphores that it fails may call back into the
-//! application; no callback runs under a lock of the driver's.
+//! room for parked ones, the device is lost or has joined a group, or the queue is to stop. It resumes submissions,
+//! fails what is in flight on a lost device, and ends the queue's threads when it has stopped. Semaphores that it fails
+//! may call back into the application; no callback runs under a lock of the driver's.
 //!
 //! [`Wakeup`]: crate::core::queue::wakeup::Wakeup
 
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crate::core::queue::{Queue, complete, submit};
 
-/// How soon a full ring is looked at again when nothing is in flight, whose completion would call the thread: the packet
-/// processor may free the slots of the last packets after it has signaled them.
+/// How soon a full ring is looked at again when nothing is in flight, whose completion would call the thread: the
+/// packet processor may free the slots of the last packets after it has signaled them.
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The thread's life, until its queue has stopped and takes no more submissions.

@@ -229,9 +229,9 @@ impl DeviceSemaphore {
         Err(status!(DEADLINE_EXCEEDED, "the semaphore did not reach {value} in time"))
     }
 
-    /// Looks at the semaphore until it has reached `value` or failed, or `deadline` has passed, with a `pause` in between.
-    /// If `submission` (a queue and an epoch) is to bring it there, this thread handles the end of that, unless another
-    /// one does.
+    /// Looks at the semaphore until it has reached `value` or failed, or `deadline` has passed, with a `pause` in
+    /// between. If `submission` (a queue and an epoch) is to bring it there, this thread handles the end of that,
+    /// unless another one does.
     ///
     /// IREE's own active wait ends at once for a deadline (`iree_notification_commit_wait`), and it does not drain.
     fn spin(&self, value: u64, submission: Option<(Arc<Queue>, u64)>, deadline: Option<Instant>, pause: impl Fn()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The tables of IREE's `schemas/amdgpu_executable_def.fbs`, `schemas/hip_executable_def.fbs` and
-//! `schemas/executable_debug_info.fbs`, for the `flatbuffers` crate: its verifier looks at all that can be reached, once; after that its accessors read unchecked.
-//! This is the crate's only unsafe code.
+//! `schemas/executable_debug_info.fbs`, for the `flatbuffers` crate: its verifier looks at all that can be reached,
+//! once; after that its accessors read unchecked. This is the crate's only unsafe code.
 //!
 //! Fields have the schemas' names, and stand in their order: the number is a field's place there. All are optional.
 

@@ -7,7 +7,8 @@ typedef unsigned u32; typedef unsigned long u64;
 #define G __attribute__((address_space(1)))
 #define L __attribute__((address_space(3)))
 #define DEV __MEMORY_SCOPE_DEVICE
-// Every workgroup adds 1 to its slot, meets all the others, and reads its neighbour's slot of the turn before. args: slots (groups u32), counter (u32, 0), out (groups u32), groups, turns
+// Every workgroup adds 1 to its slot, meets all the others, and reads its neighbour's slot of the turn before. args:
+// slots (groups u32), counter (u32, 0), out (groups u32), groups, turns
 K void gridbar(G u32*slot, G u32*counter, G u32*out, u32 groups, u32 turns){
   u32 g=__builtin_amdgcn_workgroup_id_x(), t=__builtin_amdgcn_workitem_id_x();
   u32 sum=0;
@@ -25,7 +26,8 @@ K void gridbar(G u32*slot, G u32*counter, G u32*out, u32 groups, u32 turns){
   }
   if(t==0) out[g]=sum;
 }
-// Payload is read by all waves after one lane's acquire and a barrier: right in CU mode, a stale line on the other CU of a WGP.
+// Payload is read by all waves after one lane's acquire and a barrier: right in CU mode, a stale line on the other CU
+// of a WGP.
 K void lookback(G const u32*x, G u32*y, G u32*flag, G u32*part){
   u32 g=__builtin_amdgcn_workgroup_id_x(), t=__builtin_amdgcn_workitem_id_x();
   u32 warm = part[g? g-1 : 0];            // brings the line into this CU's cache (0)

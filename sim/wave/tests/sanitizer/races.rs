@@ -371,8 +371,8 @@ fn named_barriers_order_lds() {
     finds("gfx1250", &wrong, TWO_WAVES, load, "wave 0 has written it");
 }
 
-/// Where a GPU lacks an atomic, compilers load what a compare-and-swap then expects to find. What is too old makes it go
-/// round once more.
+/// Where a GPU lacks an atomic, compilers load what a compare-and-swap then expects to find. What is too old makes it
+/// go round once more.
 #[test]
 fn loads_of_what_a_compare_and_swap_expects_are_no_races() {
     let cases: [(&str, [&str; 2], &str, &str); 4] = [
