@@ -192,12 +192,11 @@ impl Launch {
     /// INVALID_ARGUMENT when there are more in a dimension than the GPU can count.
     #[inline(always)]
     pub fn grid(&self, count: [u32; 3]) -> Result<[u32; 3]> {
-        for (dimension, (count, most)) in count.iter().zip(&self.most_workgroups).enumerate() {
-            if count > most {
-                return Err(self.grid_exceeded(*count, dimension));
-            }
+        let most = &self.most_workgroups;
+        match count.iter().zip(most).fold(true, |fits, (count, most)| fits & (count <= most)) {
+            true => Ok(self.items(&count)),
+            false => Err(self.grid_exceeded(&count)),
         }
-        Ok(self.items(&count))
     }
 
     /// Work-items of `count` workgroups, of which there are not too many.
@@ -207,8 +206,9 @@ impl Launch {
     }
 
     #[cold]
-    fn grid_exceeded(&self, count: u32, dimension: usize) -> Status {
-        let (size, most) = (self.shape.size[dimension], self.most_workgroups[dimension]);
+    fn grid_exceeded(&self, count: &[u32; 3]) -> Status {
+        let dimension = count.iter().zip(&self.most_workgroups).position(|(count, most)| count > most).unwrap_or(0);
+        let (count, size, most) = (count[dimension], self.shape.size[dimension], self.most_workgroups[dimension]);
         if most < u32::MAX / u32::from(size) {
             return status!(
                 INVALID_ARGUMENT,
@@ -271,7 +271,8 @@ impl Launch {
             image.put(end, zeros);
             end += zeros.len();
         }
-        if !hidden.is_empty() {
+        // One that fits a line has none, which is fewer bytes to look at.
+        if !self.fits_line && !hidden.is_empty() {
             self.write_hidden(image, hidden, count());
         }
     }

@@ -297,8 +297,8 @@ fn check_same(of_recording: &Gpu, gpu: &Gpu) -> Result<()> {
 
 impl Operation for Execute<'_> {
     fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
-        if !Arc::ptr_eq(&self.program.gpu, queue.gpu()) {
-            check_same(&self.program.gpu, queue.gpu())?;
+        if !Arc::ptr_eq(self.program.gpu(), queue.gpu()) {
+            check_same(self.program.gpu(), queue.gpu())?;
         }
         if self.next == 0 {
             // All steps before the first part: once a part is in the ring, the rest must follow.

@@ -361,8 +361,6 @@ impl Step {
 pub struct Program {
     /// What it was made for.
     pub recording: Recording,
-    /// The GPU it was recorded for.
-    pub gpu: Arc<Gpu>,
     /// What it is made of.
     pub stored: Stored,
     /// The most that a step needs, packets and kernarg bytes each by itself.
@@ -378,6 +376,12 @@ pub struct Program {
 }
 
 impl Program {
+    /// The GPU it was recorded for.
+    #[inline]
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        self.stored.arena().gpu()
+    }
+
     /// The slots of the binding table that commands use.
     pub fn used_slots(&self) -> impl Iterator<Item = usize> {
         self.stored.reach.iter().enumerate().filter_map(|(slot, reach)| (*reach > 0).then_some(slot))

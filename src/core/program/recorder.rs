@@ -359,7 +359,6 @@ impl Recorder {
         // Made in place: it is large.
         Ok(Arc::new(Program {
             recording: self.recording,
-            gpu: self.gpu().clone(),
             packets: self.storage.steps.len() as u32 + self.more_packets,
             stored: self.storage,
             largest: self.largest,

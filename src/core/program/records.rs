@@ -26,7 +26,7 @@ impl Program {
         buffer.mode = recording.mode.bits().into();
         buffer.command_categories = recording.categories.bits().into();
         buffer.queue_affinity = recording.affinity;
-        buffer.physical_device_ordinal = self.gpu.index() as u32;
+        buffer.physical_device_ordinal = self.gpu().index() as u32;
         let barriers = self.stored.barriers.iter().map(|index| {
             let mut record = command_record(self, *index, CommandKind::Barrier);
             record.flags = flags::COMMAND_BARRIER;

@@ -138,10 +138,16 @@ impl Deferred {
         make: impl FnOnce() -> Result<Work>,
     ) -> Result<()> {
         zone!("defer");
-        let (work, mut list, room) = (make()?, SmallVec::new(), SignalList::room_for(signals)?);
+        let (work, mut list) = (make()?, SmallVec::new());
         fallible::make_room(&mut list, waits.len())?;
-        let place = queue.take_deferred_place()?;
-        let signals = SignalList::retain_in(signals, room);
+        let signals = SignalList::retain(signals)?;
+        let place = match queue.take_deferred_place() {
+            Ok(place) => place,
+            Err(status) => {
+                signals.forget();
+                return Err(status);
+            }
+        };
         let wait = |(semaphore, value): (Semaphore<'_>, u64)| Wait {
             semaphore: semaphore.retain(),
             value,

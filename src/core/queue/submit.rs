@@ -13,7 +13,7 @@ use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Work};
 use crate::core::queue::operation::{Emitter, LoneRoom, Operation, Prepared, Progress, Submit};
 use crate::core::queue::resources::Resources;
-use crate::core::queue::timeline::{self, SignalList, SignalRoom};
+use crate::core::queue::timeline::{self, SignalList};
 use crate::core::queue::trace::traced::Traced;
 use crate::core::queue::waits::{self, EpochWaits, Place};
 use crate::core::queue::{Queue, Submission};
@@ -25,14 +25,16 @@ trait Signals {
     /// Records on each that epoch `epoch` of `queue` will signal it.
     fn note_submitted(&self, queue: &Queue, epoch: u64);
 
-    /// Room for what [`Self::retain`] makes.
+    /// They go with a record. Of a caller's list at most [`SignalList::FEW`] do, which takes no memory.
+    fn retain(self) -> SignalList;
+
+    /// They are kept for later.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    fn room(&self) -> Result<SignalRoom>;
-
-    /// They go with a record, or are kept for later.
-    fn retain(self, room: SignalRoom) -> SignalList;
+    fn retain_for_later(self) -> std::result::Result<SignalList, (Status, Self)>
+    where
+        Self: Sized;
 }
 
 impl Signals for SemaphoreList<'_> {
@@ -48,13 +50,12 @@ impl Signals for SemaphoreList<'_> {
     }
 
     #[inline(always)]
-    fn room(&self) -> Result<SignalRoom> {
-        SignalList::room_for(*self)
+    fn retain(self) -> SignalList {
+        SignalList::retain_few(self)
     }
 
-    #[inline(always)]
-    fn retain(self, room: SignalRoom) -> SignalList {
-        SignalList::retain_in(self, room)
+    fn retain_for_later(self) -> std::result::Result<SignalList, (Status, Self)> {
+        SignalList::retain(self).map_err(|status| (status, self))
     }
 }
 
@@ -63,12 +64,12 @@ impl Signals for SignalList {
         note_more(self.iter().map(|(semaphore, value)| (semaphore.borrow(), value)), queue, epoch);
     }
 
-    fn room(&self) -> Result<SignalRoom> {
-        Ok(SignalRoom::default())
+    fn retain(self) -> SignalList {
+        self
     }
 
-    fn retain(self, _room: SignalRoom) -> SignalList {
-        self
+    fn retain_for_later(self) -> std::result::Result<SignalList, (Status, Self)> {
+        Ok(self)
     }
 }
 
@@ -89,6 +90,19 @@ enum Unfinished<S> {
     Failed(Status, S),
 }
 
+impl Unfinished<SignalList> {
+    /// The same with the caller's list, of which this has what was retained.
+    fn of(self, signals: SemaphoreList<'_>) -> Unfinished<SemaphoreList<'_>> {
+        let (retained, unfinished) = match self {
+            Self::Parked(retained, keep, has_parts) => (retained, Unfinished::Parked(signals, keep, has_parts)),
+            Self::Blocked(later, retained) => (retained, Unfinished::Blocked(later, signals)),
+            Self::Failed(status, retained) => (retained, Unfinished::Failed(status, signals)),
+        };
+        retained.forget();
+        unfinished
+    }
+}
+
 impl<S: Signals> Unfinished<S> {
     /// What is left of a submission after this: one that found a ring full, in its place in `line` if it waited for
     /// room before. One that has something else to wait for goes on from there.
@@ -103,12 +117,15 @@ impl<S: Signals> Unfinished<S> {
         waits: EpochWaits,
         line: Option<PlaceInLine>,
     ) -> std::result::Result<Option<Ready>, (Status, S)> {
-        let ready = |signals: S, keep, place| match signals.room().and_then(|room| Ok((operation()?, room))) {
-            Ok((operation, room)) => {
-                let (work, signals) = (Work::Packets(operation), signals.retain(room));
-                Ok(Ready { work, waits, signals, keep, failure: None, place })
+        let ready = |signals: S, keep, place| {
+            let work = match operation() {
+                Ok(operation) => Work::Packets(operation),
+                Err(status) => return Err((status, signals, keep)),
+            };
+            match signals.retain_for_later() {
+                Ok(signals) => Ok(Ready { work, waits, signals, keep, failure: None, place }),
+                Err((status, signals)) => Err((status, signals, keep)),
             }
-            Err(status) => Err((status, signals, keep)),
         };
         match self {
             Self::Parked(signals, keep, has_parts) => {
@@ -203,6 +220,8 @@ fn place<O: Submit>(
     };
     let outcome = if queue.has_line() {
         stand_in_line(queue, &mut operation, &epochs, signals)
+    } else if signals.len() > SignalList::FEW {
+        advance_many(queue, &mut operation, (&mut epochs, place), signals)
     } else {
         advance(queue, &mut operation, (&mut epochs, place), signals, None)
     };
@@ -298,6 +317,24 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
     None
 }
 
+/// Does what [`advance`] does where there are more signals than need no memory. They get it while a lack of it can be
+/// said.
+#[cold]
+#[inline(never)]
+fn advance_many<'a>(
+    queue: &Arc<Queue>,
+    operation: &mut dyn Operation,
+    waits: (&mut EpochWaits, Place),
+    signals: SemaphoreList<'a>,
+) -> std::result::Result<(), Unfinished<SemaphoreList<'a>>> {
+    let retained = match SignalList::retain(signals) {
+        Ok(retained) => retained,
+        Err(status) => return Err(Unfinished::Failed(status, signals)),
+    };
+    let unfinished = advance(queue, operation, waits, retained, None);
+    unfinished.map_err(|unfinished| unfinished.of(signals))
+}
+
 /// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full. `keep` is what the
 /// operation keeps alive, if it was asked for that before.
 #[inline(always)]
@@ -309,10 +346,6 @@ fn advance<S: Signals>(
     keep: Option<Resources>,
 ) -> std::result::Result<(), Unfinished<S>> {
     zone!("place packets");
-    let room = match signals.room() {
-        Ok(room) => room,
-        Err(status) => return Err(Unfinished::Failed(status, signals)),
-    };
     let keep = match keep {
         Some(keep) => keep,
         None => match operation.keep(queue) {
@@ -375,7 +408,7 @@ fn advance<S: Signals>(
         {
             let (body, header) = lone.packet(place, epoch_signal);
             let flush = (demand.kernarg_bytes > 0).then_some(&**gpu);
-            end(queue, operation, record, (signals, room), keep, ends, LonePacket { packets, body, header, flush });
+            end(queue, operation, record, signals, keep, ends, LonePacket { packets, body, header, flush });
             drop(submission);
             operation.submitted(queue, epoch);
             return Ok(());
@@ -406,7 +439,7 @@ fn advance<S: Signals>(
             has_parts = true;
             continue;
         }
-        end(queue, operation, record, (signals, room), keep, ends, &mut emitter);
+        end(queue, operation, record, signals, keep, ends, &mut emitter);
         drop(emitter);
         drop(submission);
         operation.submitted(queue, epoch);
@@ -457,7 +490,7 @@ fn end<S: Signals>(
     queue: &Queue,
     operation: &mut (impl Operation + ?Sized),
     record: Vacancy<'_, Record>,
-    (signals, room): (S, SignalRoom),
+    signals: S,
     keep: Resources,
     ends: RingEnds,
     packets: impl Publish,
@@ -465,7 +498,7 @@ fn end<S: Signals>(
     let epoch = record.epoch();
     let action = operation.finish();
     signals.note_submitted(queue, epoch);
-    let signals = signals.retain(room);
+    let signals = signals.retain();
     // The record first, so that completion finds it, then the packets.
     record.fill(Record { signals, keep, action, ends });
     packets.publish();
@@ -497,7 +530,7 @@ mod tests {
     use crate::core::queue::waits::EpochWait;
     use crate::ffi::profile::schema::QueueEventKind;
     use crate::ffi::{BufferHandle, Resource, iree, raw, status};
-    use crate::testing::{self, Rig, params};
+    use crate::testing::{self, List, Rig, params};
 
     /// The first queue of the rig's device, idle.
     fn queue(rig: &Rig) -> Arc<Queue> {
@@ -626,6 +659,62 @@ mod tests {
 
         fn into_owned(self) -> Result<Self> {
             Ok(self)
+        }
+    }
+
+    /// An operation that is impossible.
+    struct Impossible;
+
+    impl Operation for Impossible {
+        fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+            Err(status!(INVALID_ARGUMENT, "on purpose"))
+        }
+
+        fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
+            Progress::Done
+        }
+
+        fn keep(&self, _queue: &Queue) -> Result<Resources> {
+            Ok(Resources::NONE)
+        }
+
+        fn finish(&mut self) -> CompletionAction {
+            CompletionAction::None
+        }
+
+        fn subject(&self, _session: &Session) -> Subject {
+            Subject::of(QueueEventKind::Barrier)
+        }
+    }
+
+    impl Submit for Impossible {
+        type Owned = Self;
+
+        fn into_owned(self) -> Result<Self> {
+            Ok(self)
+        }
+    }
+
+    #[test]
+    fn signals_of_what_is_refused_are_untouched_however_many() {
+        let rig = Rig::new();
+        let queue = queue(&rig);
+        for count in 1..=4 {
+            let semaphores: Vec<_> = (0..count).map(|_| rig.semaphore()).collect();
+            let signals: Vec<_> = semaphores.iter().map(|semaphore| (semaphore, 1)).collect();
+            let list = List::new(&signals);
+            let list = list.raw();
+            // SAFETY: the list and its semaphores live as long as this.
+            let list = unsafe { SemaphoreList::from_raw(&list) }.unwrap();
+            let refused = submit(&queue, SemaphoreList::EMPTY, list, || Impossible).unwrap_err();
+            assert_eq!(refused.code(), crate::ffi::Code::INVALID_ARGUMENT);
+            for semaphore in &semaphores {
+                assert_eq!(semaphore.borrow().query().unwrap(), 0, "of {count}");
+            }
+            submit(&queue, SemaphoreList::EMPTY, list, || Barrier).unwrap();
+            for semaphore in &semaphores {
+                testing::wait(semaphore, 1).unwrap();
+            }
         }
     }
 

@@ -102,47 +102,40 @@ pub struct SignalList {
 /// Those of a list but for the first.
 type More = SmallVec<[(SemaphoreRef, u64); 1]>;
 
-/// Room for the semaphores of a list: made where a lack of memory can be said, and used where it cannot.
-#[derive(Debug, Default)]
-pub struct SignalRoom(More);
-
 impl SignalList {
+    /// So many semaphores need no memory of their own.
+    pub const FEW: usize = 2;
+
     /// Retains the semaphores of `list`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     #[inline(always)]
     pub fn retain(list: SemaphoreList<'_>) -> Result<Self> {
-        Ok(Self::retain_in(list, Self::room_for(list)?))
+        if list.len() > Self::FEW { Self::retain_many(list) } else { Ok(Self::retain_few(list)) }
     }
 
-    /// Room for the semaphores of `list` in a list of their own.
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED.
+    /// Retains the semaphores of `list`, of which there are at most [`Self::FEW`].
     #[inline(always)]
-    pub fn room_for(list: SemaphoreList<'_>) -> Result<SignalRoom> {
-        let mut more = SmallVec::new();
-        if list.len() > 2 {
-            fallible::make_room(&mut more, list.len() - 1)?;
-        }
-        Ok(SignalRoom(more))
-    }
-
-    /// Retains the semaphores of `list` in the room that is for them.
-    #[inline(always)]
-    pub fn retain_in(list: SemaphoreList<'_>, room: SignalRoom) -> Self {
+    pub fn retain_few(list: SemaphoreList<'_>) -> Self {
+        debug_assert!(list.len() <= Self::FEW);
         let mut each = list.iter();
-        let (first, mut more) = (each.next().map(|(semaphore, value)| (semaphore.retain(), value)), room.0);
-        if each.len() > 0 {
-            Self::retain_more(each, &mut more);
-        }
-        Self { first, more }
+        let first = each.next().map(|(semaphore, value)| (semaphore.retain(), value));
+        Self { first, more: if each.len() > 0 { Self::retain_more(each) } else { SmallVec::new() } }
     }
 
     #[inline(never)]
-    fn retain_more<'a>(list: impl Iterator<Item = (Semaphore<'a>, u64)>, more: &mut More) {
-        more.extend(list.map(|(semaphore, value)| (semaphore.retain(), value)));
+    fn retain_more<'a>(list: impl Iterator<Item = (Semaphore<'a>, u64)>) -> More {
+        list.map(|(semaphore, value)| (semaphore.retain(), value)).collect()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn retain_many(list: SemaphoreList<'_>) -> Result<Self> {
+        let mut more = SmallVec::new();
+        fallible::make_room(&mut more, list.len())?;
+        more.extend(list.iter().map(|(semaphore, value)| (semaphore.retain(), value)));
+        Ok(Self { first: None, more })
     }
 
     /// Advances the semaphores: device work of epoch `epoch` on `axis` is complete.
