@@ -16,7 +16,7 @@ const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
 /// `add`, which has a variable, and others; `testdata/scenario.c` says how it was built.
 const SCENARIO: &[u8] = include_bytes!("testdata/scenario.gfx1100.co");
 
-/// What IREE's compiler makes of `models/vector_add.mlir` for its target `hip`:
+/// The executable of `models/vector_add.mlir` for IREE's target `hip`:
 /// `iree-compile --iree-hal-target-device=hip --iree-rocm-target=gfx1100 models/vector_add.mlir -o vector_add.vmfb`,
 /// and `unzip -p vector_add.vmfb vector_add_dispatch_0_rocm_hsaco_fb.fb`.
 const VECTOR_ADD_HIP: &[u8] = include_bytes!("testdata/vector_add.gfx1100.hip1");
