@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What lock-free structures of the host are made of: the standard library's types, and loom's under `--cfg loom`.
+//! Building blocks of the host's lock-free structures: the standard library's types, and loom's under `--cfg loom`.
 //!
 //! A structure that threads share without a lock is written with these types and has a module `loom_tests`, which
 //! `RUSTFLAGS="--cfg loom" cargo test -p amdgpu_rs --lib loom_tests` runs in every order that loom finds. The list of

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What the plug into IREE's CMake build tells cargo: a program in cargo's place keeps its arguments and environment.
+//! The arguments and environment that the plug into IREE's CMake build gives cargo. A program in cargo's place keeps
+//! them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -27,7 +28,7 @@ mkdir -p \"$CARGO_TARGET_DIR/$TRIPLE/release\"
 touch \"$CARGO_TARGET_DIR/$TRIPLE/release/libamdgpu_rs.a\" \"$CARGO_TARGET_DIR/$TRIPLE/release/libamdgpu_rs.d\"
 ";
 
-/// What cargo was told.
+/// The arguments and environment of a call of cargo.
 struct Told {
     arguments: Vec<String>,
     environment: HashMap<String, String>,

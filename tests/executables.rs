@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What executables are prepared from, for which GPUs, and what they share.
+//! Executables: the formats they are prepared from, the GPUs they run on, and the code they share.
 
 #[path = "support/sink.rs"]
 mod sink;
@@ -45,7 +45,7 @@ fn prepare(rig: &Rig, format: &str, affinity: u64, data: &[u8]) -> Result<Execut
     }
 }
 
-/// What a compiled module asks of a device before it brings code.
+/// Queries a device as a compiled module does before it brings code.
 fn query(rig: &Rig, category: &str, key: &str) -> i64 {
     let mut value = -1;
     let (category, key) = (strings::view(category), strings::view(key));

@@ -366,7 +366,7 @@ fn a_call_waits_for_its_value_and_not_for_the_call_that_promised_it() {
     assert_eq!(calls.try_iter().collect::<Vec<_>>(), [2, 3]);
 }
 
-/// What brings a semaphore to 1 while the call that has promised to is still running.
+/// The signaller that brings a semaphore to 1 while the call that has promised to is still running.
 #[derive(Clone, Copy, Debug)]
 enum Advance {
     /// The call itself.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What launches may be: workgroups, LDS and kernel arguments that a GPU or a kernel does not take are refused by name
-//! where they are asked for, and the device goes on.
+//! Limits of launches: workgroups, LDS and kernel arguments that a GPU or a kernel does not take are refused by name at
+//! the call, and the device goes on.
 
 #[path = "support/compile.rs"]
 mod compile;

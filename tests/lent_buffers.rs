@@ -13,7 +13,7 @@ use support::{BufferRef, ExecutableRef, Rig, failure, wait, workgroups};
 /// Bytes of the buffers.
 const SIZE: usize = 64;
 
-/// What a recording does with a queue-allocated buffer.
+/// The use that a recording makes of a queue-allocated buffer.
 #[derive(Clone, Copy, Debug)]
 enum Use {
     Fill,
@@ -88,7 +88,7 @@ fn check_refused(status: &Status, what: impl std::fmt::Debug) {
     assert!(text.contains(&format!("buffer of {SIZE} bytes")) && text.contains("queue_dealloca"), "{what:?}: {text}");
 }
 
-/// Whether the deallocation is complete or only in the queue's ring: the memory is another buffer's.
+/// Checks that the memory is another buffer's from the deallocation's place in the queue's ring on, complete or not.
 fn check_recordings(options: &[(&str, &str)]) {
     let rig = Rig::with(options);
     let kernels = rig.executable(GFX1100).unwrap();
@@ -146,7 +146,7 @@ fn a_deallocation_that_waits_for_an_execution_may_be_submitted_before_it() {
     assert_eq!(rig.read(&other, 0, 1).len(), 1);
 }
 
-/// What waits for a semaphore finds out when its turn comes.
+/// A submission that waits for a semaphore finds out when its turn comes.
 #[test]
 fn an_execution_that_waits_fails_when_the_memory_is_gone_by_then() {
     let rig = Rig::new();
@@ -229,7 +229,7 @@ fn buffers_without_memory_are_entries_once_however_often_they_are_used() {
     }
 }
 
-/// What a recording cannot say is refused in words that say what to do.
+/// A command that a recording cannot hold is refused with the remedy in the message.
 #[test]
 fn what_a_recording_has_no_room_to_name_is_refused_by_its_name() {
     const MOST: usize = 1 << 20;

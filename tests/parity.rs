@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Whether `docs/parity.md` explains each flag, environment variable and profiling mode that IREE's C driver has by its
-//! sources, and names tests that there are. What both drivers do and say, the probes compare (`tests/probes`: `flags`,
-//! `queries`, `capabilities`, `memory_types`, `embedding` and others), in a program that has both.
+//! Checks that `docs/parity.md` explains each flag, environment variable and profiling mode that IREE's C driver has by
+//! its sources, and names tests that exist. The probes compare the two drivers' behaviour and messages (`tests/probes`:
+//! `flags`, `queries`, `capabilities`, `memory_types`, `embedding` and others), in a program that has both.
 
 mod support;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What ends a host wait, and how soon: the submission it is for, a failure, a lost device, its timeout; waits in which
-//! a device ends; and what runs in the thread that waits.
+//! Host waits: the events that end one and how soon (the submission it is for, a failure, a lost device, its timeout),
+//! waits in which a device ends, and the work that runs in the waiting thread.
 
 #[path = "support/hold.rs"]
 mod hold;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A device's place in its device groups, as C finds it (`iree_hal_device_topology_info`).
+//! A device's position in its device groups, as C callers read it (`iree_hal_device_topology_info`).
 //!
-//! IREE thinks of one group; there are several where each of an application's sessions makes one. What C finds is the
-//! place in the oldest group that is left, so that it does not change under whoever uses that group. C keeps pointers
-//! to what it finds, for as long as the device lives: a place is used anew only after its group is gone.
+//! IREE assumes one group; there are several where each session of an application makes one. C callers read the
+//! position in the oldest group that is left, so that it does not change under users of that group. C keeps pointers to
+//! the position for as long as the device lives. Its memory is reused only after its group is gone.
 
 use std::cell::UnsafeCell;
 use std::sync::{Arc, Weak};
@@ -19,9 +19,9 @@ use crate::ffi::raw::iree_hal_device_topology_info_t as Info;
 struct Place {
     /// Boxed, as pointers to it are out.
     info: Box<UnsafeCell<Info>>,
-    /// Whether the device is still in the group.
+    /// The membership; dead once the device has left the group.
     member: Weak<Member>,
-    /// Who made the group.
+    /// The thread that made the group.
     by: ThreadId,
 }
 

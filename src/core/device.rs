@@ -225,7 +225,7 @@ impl LogicalDevice {
         &self.queues
     }
 
-    /// What the queues share.
+    /// The state that the device's queues share.
     pub fn shared(&self) -> &Arc<DeviceShared> {
         &self.shared
     }

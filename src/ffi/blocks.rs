@@ -180,7 +180,7 @@ impl Drop for Blocks {
     }
 }
 
-/// What AddressSanitizer is told of blocks that are kept: nobody may use them.
+/// Tells AddressSanitizer that nobody may use cached blocks.
 mod poison {
     use core::ptr::NonNull;
 

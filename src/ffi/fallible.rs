@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Host memory whose amount a caller or a file decides: that there is none is an error, not the end of the process.
+//! Fallible allocation of host memory whose amount a caller or a file decides.
 //!
-//! Rust's allocator ends the process when it has no memory for `Vec::push` and its like. The driver uses those for what
-//! has a fixed size alone (`docs/architecture.md`, "Host memory").
+//! Running out of memory is an error here. Rust's allocator ends the process instead for `Vec::push` and its like. The
+//! driver uses those only for data of a fixed size (`docs/architecture.md`, "Host memory").
 
 use std::alloc::Layout;
 use std::borrow::Cow;

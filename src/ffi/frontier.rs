@@ -87,12 +87,12 @@ impl core::fmt::Debug for Frontier {
 pub type FrontierTracker = HalRef<raw::iree_async_frontier_tracker_t>;
 
 impl FrontierTracker {
-    /// Whether both are references to one tracker.
+    /// Returns true if both are references to one tracker.
     pub fn is(&self, other: &Self) -> bool {
         self.as_ptr() == other.as_ptr()
     }
 
-    /// Whether this is the only reference to the tracker, so that nobody can wait for anything in it any more.
+    /// Returns true if this is the only reference to the tracker, so that nobody can wait for anything in it any more.
     ///
     /// IREE has no function that says so, and no callback for the end of a device group. Counted objects of IREE begin
     /// with their count, as IREE's macros for it have it (`iree_atomic_ref_count_t`). A tracker of another layout,
@@ -183,7 +183,7 @@ impl FrontierTracker {
     }
 }
 
-/// Whether the first word of a tracker counts its references, by what becomes of it.
+/// Returns true if the first word of a tracker counts its references; tried out on a new tracker.
 fn count_is_first() -> Result<bool> {
     let mut tracker = core::ptr::null_mut();
     // SAFETY: plain options; the result goes to a local, with its reference.
@@ -202,7 +202,7 @@ fn count_is_first() -> Result<bool> {
     Ok([alone, shared, tracker.first_word()] == [1, 2, 1])
 }
 
-/// What a tracker has of somebody who listens.
+/// A listener's registration in a tracker.
 struct Waiter {
     frontier: Frontier,
     place: UnsafeCell<raw::iree_async_frontier_waiter_t>,

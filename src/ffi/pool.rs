@@ -55,8 +55,8 @@ impl Pool<'_> {
         }
     }
 
-    /// Whether the pool gives memory that came back behind a frontier only to requesters who come after that. Other
-    /// pools may get back only what nothing uses any more.
+    /// Returns true if memory that came back behind a frontier goes only to requesters who come after that. Other pools
+    /// may get back only memory that nothing uses any more.
     #[inline]
     pub fn keeps_frontiers(self) -> bool {
         !tlsf::forgets(self)
@@ -193,7 +193,8 @@ impl Reservation {
         !self.wait_frontier.is_null()
     }
 
-    /// What must still happen before the memory may be used, if anything, by what `epochs` know. `pool` is its own.
+    /// The frontier that must pass before the memory may be used, less the epochs that `epochs` knows to have passed;
+    /// none if nothing is left. `pool` is its own.
     #[inline]
     pub fn not_passed(&self, pool: Pool<'_>, epochs: &impl Epochs) -> Option<Frontier> {
         if !self.needs_wait() {
@@ -256,7 +257,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// What is observed. Several pools may have one.
+    /// The notification that is observed. Several pools may share one.
     pub fn notification(&self) -> &NotificationRef {
         &self.notification
     }
@@ -265,7 +266,7 @@ impl Observation {
     /// proactor.
     ///
     /// # Errors
-    /// What the proactor said; the listener is not called.
+    /// The proactor's error; the listener is not called.
     pub fn listen(self, listener: Arc<dyn Listener>) -> Result<ReleaseListening> {
         // SAFETY: all-zero is a valid operation, which is filled below.
         let operation = UnsafeCell::new(unsafe { std::mem::zeroed() });
@@ -301,7 +302,7 @@ impl Drop for Observation {
     }
 }
 
-/// What a proactor has of somebody who listens.
+/// A listener's registration with a proactor.
 struct ReleaseWaiter {
     operation: UnsafeCell<raw::iree_async_notification_wait_operation_t>,
     notification: NotificationRef,

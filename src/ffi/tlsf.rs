@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! IREE's TLSF pools (`iree/hal/memory/tlsf_pool.h`), which applications make over a queue's memory.
 //!
-//! When such a pool divides a free block whose last use is to come, what is left of it forgets that (`tlsf.c`). It
-//! divides blocks for requesters that it then refuses, too, so that the next attempt of anybody finds memory that seems
-//! unused (docs/findings.md has the steps). A pool of this kind may be told of memory only when nothing uses it any
-//! more. Whether the IREE in use is one of these is tried out, on a pool without memory.
+//! When such a pool divides a free block whose last use is to come, the rest of the block forgets that use (`tlsf.c`).
+//! The pool also divides blocks for requesters that it then refuses, so that the next attempt of any requester finds
+//! memory that seems unused (docs/findings.md has the steps). Memory may go back to such a pool only when nothing uses
+//! it any more. The driver detects the fault by trying it out, on a pool without memory.
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};
@@ -15,7 +15,7 @@ use super::pool::{Pool, PoolRef};
 use super::status::Result;
 use super::{Allocator, Frontier, Out, iree, raw, status, thunk};
 
-/// Whether `pool` may give memory to a requester who does not come after the frontier that it came back with.
+/// Returns true if `pool` may give memory to a requester who does not come after the frontier that it came back with.
 pub fn forgets(pool: Pool<'_>) -> bool {
     /// The vtable of the pools that do; null if IREE's do not.
     static VTABLE: OnceLock<usize> = OnceLock::new();

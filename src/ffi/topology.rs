@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What IREE's device topology holds of a pair of devices (`iree/hal/topology.h`).
+//! Edges of IREE's device topology, each for a pair of devices (`iree/hal/topology.h`).
 
 use super::raw;
 
@@ -61,7 +61,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// What a device has to its own memory, which no other is better than.
+    /// The link of a device to its own memory. No other link is better.
     pub const BEST: Self = Self {
         link: LinkClass::SameDie,
         numa_distance: 0,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! IREE's tracing (`iree/base/tracing.h`): zones, streams of memory, messages and thread names.
 //!
-//! There is something to do only in a build of IREE with tracing (`-DIREE_ENABLE_RUNTIME_TRACING=ON`), which `build.rs`
-//! finds in IREE's headers and tells as `cfg(iree_tracing)`. Elsewhere every function here is empty, and a [`Zone`] is
-//! no bytes without a drop: neither leaves an instruction.
+//! Only builds of IREE with tracing (`-DIREE_ENABLE_RUNTIME_TRACING=ON`) trace. `build.rs` finds the setting in IREE's
+//! headers and sets `cfg(iree_tracing)`. Elsewhere every function here is empty, and a [`Zone`] has no bytes and no
+//! drop. Neither leaves an instruction.
 
 /// A span of the calling thread's time, from where it was made to its drop, inside of those around it.
 #[must_use = "a zone ends when it is dropped"]
@@ -23,7 +23,7 @@ macro_rules! zone {
     };
 }
 
-/// What a stream of memory is of.
+/// The kind of memory that a stream reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Buffers of the device's allocator.

@@ -148,8 +148,9 @@ pub fn listen(library: &Library, listener: impl Fn(&Fault) -> Option<String> + S
     FaultListener { id }
 }
 
-/// Whether the next fault of a GPU will be reported: none is after the first one, nor with HSA_ENABLE_INTERRUPT=0
-/// (`runtime.cpp`, `VMFaultHandler` and `BindErrorHandlers`), nor if [`Library::reports_faults`] is false.
+/// Returns true if the next fault of a GPU will be reported. No fault is reported after the first one, with
+/// HSA_ENABLE_INTERRUPT=0 (`runtime.cpp`, `VMFaultHandler` and `BindErrorHandlers`), or if [`Library::reports_faults`]
+/// is false.
 pub fn tells_faults(library: &Library) -> bool {
     let has_told = || {
         let ended = ENDED.lock().iter().any(|(other, _)| key(other) == key(library));

@@ -111,7 +111,8 @@ impl HardwareQueue {
         base_address(self.queue)
     }
 
-    /// Whether the ring of packets is in the agent's own memory, as ROCR puts it for HSA_ALLOCATE_QUEUE_DEV_MEM=1.
+    /// Returns true if the ring of packets is in the agent's own memory, as ROCR puts it for
+    /// HSA_ALLOCATE_QUEUE_DEV_MEM=1.
     pub fn is_on_agent(&self) -> bool {
         self.is_on_agent
     }
@@ -166,7 +167,7 @@ fn base_address(queue: NonNull<AmdQueue>) -> *mut u8 {
     unsafe { (&raw const (*queue.as_ptr()).hsa_queue.base_address).read() }.cast()
 }
 
-/// Whether `pointer` is to memory of `agent`'s own; not when the runtime has no such allocation.
+/// Returns true if `pointer` is to memory of `agent`'s own; false when the runtime has no such allocation.
 pub(super) fn is_memory_of(agent: &Agent, pointer: *const u8) -> Result<bool> {
     let info = pointer_info(agent.library(), pointer)?;
     Ok(info.kind != HsaPointerType::UNKNOWN && info.owner == agent.handle())

@@ -39,7 +39,7 @@ pub type PacketBody = [u64; 8];
 /// A 64-byte packet of `hsa-abi`.
 ///
 /// # Safety
-/// It has no padding: each of its bytes is initialised.
+/// The type has no padding: each of its bytes is initialised.
 pub unsafe trait Packet: Copy {}
 // SAFETY: its fields, integers all, are 64 bytes (`hsa-abi` asserts their offsets).
 unsafe impl Packet for hsa_abi::BarrierAndPacket {}

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the allocations go by where functions have their names.
+/// The name of these allocations in lists of failing functions.
 pub const NAME: &str = "rust-allocation";
 
 /// Bytes of the smallest that fails.
@@ -27,7 +27,7 @@ pub fn calls() -> u64 {
     CALLS.load(Ordering::SeqCst)
 }
 
-/// Whether an allocation of `size` bytes fails.
+/// Returns true if an allocation of `size` bytes is to fail.
 fn fails(size: usize) -> bool {
     size >= LEAST && CALLS.fetch_add(1, Ordering::SeqCst) + 1 == FAILING.load(Ordering::SeqCst)
 }

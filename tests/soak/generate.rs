@@ -37,7 +37,7 @@ struct Group {
     timelines: Vec<usize>,
     /// The device that its operations are for, where it is about one that ended.
     device: Option<usize>,
-    /// Whether it is a chain's, to which nothing else is added.
+    /// True for a chain's group, to which nothing else is added.
     is_chain: bool,
 }
 

@@ -18,13 +18,13 @@ use crate::support::{BufferRef, ExecutableRef, List, Points, Rig, workgroups};
 
 /// A device and the kernels on it.
 pub struct Device {
-    /// Those that are kept.
+    /// The sessions that are kept.
     pub sessions: Mutex<Vec<Session>>,
     pub rig: Rig,
     pub kernels: ExecutableRef,
 }
 
-/// What a session on a device has of it: a device group.
+/// A session's device group on a device.
 pub struct Session(*mut raw::iree_hal_device_group_t);
 
 // SAFETY: a group is released from any thread.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What C kernels begin with.
+/// The first lines of C kernels.
 pub const C: &str = "#define GLOBAL __attribute__((address_space(1)))
 #define CONSTANT __attribute__((address_space(4)))
 #define KERNEL __attribute__((amdgpu_kernel, visibility(\"protected\")))

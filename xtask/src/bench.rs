@@ -59,7 +59,7 @@ impl Drivers {
         }
     }
 
-    /// What the registry calls them.
+    /// The drivers' names in the registry.
     pub fn names(self) -> &'static [&'static str] {
         match self {
             Self::AmdgpuRs => &["amdgpu_rs"],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `--check` and `--queues` of commands that run work on the sim: what the sim checks, and how many hardware queues the
-//! driver makes. Work that several queues share is where memory that is given back too early shows.
+//! `--check` and `--queues` of commands that run work on the sim: the sim's checks, and the driver's number of hardware
+//! queues. Memory that is given back too early shows in work that several queues share.
 
 use std::fmt;
 use std::process::Command;
@@ -56,7 +56,7 @@ impl Conditions {
     }
 }
 
-/// What follows the name of what is run; nothing by default.
+/// Prints the suffix of a run's name; nothing by default.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(check) = &self.check {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Globs, which `--filter` takes.
+//! Glob patterns of `--filter`.
 
-/// Whether `text` is of the form of `glob`, in which `*` stands for anything.
+/// Returns true if `text` matches `glob`, in which `*` stands for anything.
 pub fn matches(glob: &str, text: &str) -> bool {
     match glob.split_once('*') {
         None => glob == text,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The driver's lock-free structures: each is run under a model checker and is what it is under sanitizers, too.
+//! The driver's lock-free structures. Each is run under a model checker, and unchanged under sanitizers.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ pub fn check(root: &Path) -> Result<()> {
     }
 }
 
-/// What a file has.
+/// Findings in a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     /// Orders of memory, or cells.
@@ -100,7 +100,7 @@ fn look(file: &str, text: &str) -> syn::Result<Found> {
     Ok(Found { orders: names.orders, wrong })
 }
 
-/// Whether atomics or cells of the standard library are imported.
+/// Returns true if a use of the standard library's atomics or cells is in `tree`.
 fn is_of_std(tree: &syn::UseTree) -> bool {
     fn names(tree: &syn::UseTree, name: &str) -> bool {
         match tree {
@@ -116,7 +116,7 @@ fn is_of_std(tree: &syn::UseTree) -> bool {
     is_std && ["atomic", "UnsafeCell"].iter().any(|name| names(tree, name))
 }
 
-/// What is named in a file outside of its tests.
+/// Names that a file has outside of its tests.
 #[derive(Default)]
 struct Names {
     orders: bool,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask probes`: the small C programs of `tests/probes` against IREE's headers, run with this driver and with
-//! IREE's C driver on the sim. A probe prints facts; its source states which. README.md there describes both.
+//! `cargo xtask probes`: the small C programs of `tests/probes` against IREE's headers. Each is run with this driver
+//! and with IREE's C driver on the sim. A probe prints facts; its source lists them. README.md there describes both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -28,13 +28,13 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// The GPU of probes that do not name theirs.
 const DEFAULT_AGENTS: &str = "gfx1100";
 
-/// What is run.
+/// Options of a run.
 pub struct Options<'a> {
     /// With which drivers.
     pub drivers: Drivers,
     /// Which probes, a glob.
     pub filter: &'a str,
-    /// Whether all facts are printed, not only those that are not as expected.
+    /// Prints all facts, not only those that are not as expected.
     pub facts: bool,
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask trace`: IREE with tracing and this driver in it, and whether a model's run is in the trace: calls of
-//! the driver, the steps of its submissions, what its threads do, and its memory.
+//! `cargo xtask trace`: builds IREE with tracing and this driver, and checks that a model's run is in the trace. The
+//! trace must have calls of the driver, the steps of its submissions, the work of its threads, and its memory.
 //!
-//! The trace is the text that IREE's console provider prints. Tracy takes the same calls; its sources are not among
-//! those of IREE that set-up has.
+//! The trace is the text that IREE's console provider prints. Tracy takes the same calls. The set-up of IREE leaves out
+//! Tracy's sources.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::target::Target;
 /// A program that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What the trace of a run must have: the begin of a zone, memory that comes and goes, and names of threads.
+/// Substrings that the trace of a run must have: the begin of a zone, memory that comes and goes, and names of threads.
 const WANTED: [&str; 14] = [
     "\u{25ba} Device::queue_execute (",
     "\u{25ba} Device::queue_alloca (",

@@ -26,7 +26,7 @@ pub struct Function {
     pub parameters: Vec<Parameter>,
     /// Where bindings and constants go in the kernarg segment.
     pub kernarg_layout: KernargLayout,
-    /// What dispatches supply besides.
+    /// Hidden arguments, which dispatches supply.
     pub hidden: HiddenArguments,
     /// Most work-items of a workgroup that the kernel was compiled for.
     pub max_workgroup_size: u32,
@@ -38,7 +38,7 @@ pub struct Function {
     pub group_segment_size: u32,
     /// Static scratch of a work-item in bytes.
     pub private_segment_size: u32,
-    /// Whether the kernel's call stack may need more scratch than that.
+    /// True if the kernel's call stack may need more scratch than that.
     pub uses_dynamic_stack: bool,
     /// Source file and line, where the executable says: the first stage's location if it has
     /// stages, otherwise the function's own.

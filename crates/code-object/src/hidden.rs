@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Hidden kernel arguments: values that a dispatch supplies behind the caller's, each where the kernel's metadata says.
+//! Hidden kernel arguments: values that a dispatch supplies behind the caller's. The kernel's metadata gives their
+//! places.
 //!
-//! Code objects of version 5 and later have them in another layout than those of versions 3 and 4, and of either a
-//! kernel lists only what it may read (LLVM's AMDGPUUsage, "Code Object V3 Metadata" and "V5"): kinds and offsets of
-//! the metadata decide, never positions.
+//! Code objects of version 5 and later have another layout than those of versions 3 and 4. In both, a kernel lists only
+//! the arguments that it may read (LLVM's AMDGPUUsage, "Code Object V3 Metadata" and "V5"). Kinds and offsets of the
+//! metadata decide, never positions.
 
 use crate::metadata::{Kernel, ValueKind};
 
@@ -93,7 +94,7 @@ const ABSENT: u32 = u32::MAX;
 pub struct HiddenPlaces([u32; HiddenValue::ALL.len()]);
 
 impl HiddenPlaces {
-    /// Those of a kernel that reads none.
+    /// The places of a kernel that reads no hidden arguments.
     pub const NONE: Self = Self([ABSENT; _]);
 
     /// Where `value` is, if the kernel reads it.
@@ -103,7 +104,7 @@ impl HiddenPlaces {
         (offset != ABSENT).then_some(offset)
     }
 
-    /// Whether the kernel reads none.
+    /// Returns true if the kernel reads no hidden arguments.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0 == Self::NONE.0
@@ -122,7 +123,7 @@ impl HiddenPlaces {
 /// Where a kernel reads its workgroup counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountPlaces {
-    /// It does not.
+    /// The kernel reads no workgroup counts.
     Absent,
     /// Three `u32` from this byte of the kernargs on.
     InARow(u32),
@@ -140,7 +141,7 @@ pub struct HiddenArguments {
 }
 
 impl HiddenArguments {
-    /// Those that `kernel` lists.
+    /// The hidden arguments that `kernel` lists.
     pub(crate) fn new(kernel: &Kernel) -> Self {
         let mut hidden = Self { places: HiddenPlaces::NONE, unprovided: None };
         let lists = |kind: &str| kernel.arguments.iter().any(|argument| argument.value_kind.is_hidden(kind));

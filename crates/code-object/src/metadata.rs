@@ -94,7 +94,7 @@ impl ValueKind {
         }
     }
 
-    /// Whether it is the hidden argument of this full name.
+    /// Returns true if this is the hidden argument of the full name `name`.
     pub(crate) fn is_hidden(&self, name: &str) -> bool {
         matches!(self, Self::Hidden(own) if own == name)
     }

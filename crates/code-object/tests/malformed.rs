@@ -206,7 +206,7 @@ fn file(root: &Node) -> Vec<u8> {
     file_of(b"AMD1", root)
 }
 
-/// The same by its magic number.
+/// File header and flatbuffer with the magic number `magic`.
 fn file_of(magic: &[u8; 4], root: &Node) -> Vec<u8> {
     let mut content = [[0; 4], *magic].concat();
     write(&mut content, 0, root);

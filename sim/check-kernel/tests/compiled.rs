@@ -27,7 +27,7 @@ fn compiled(name: &str, processor: &str, flags: &[&str]) -> PathBuf {
     object
 }
 
-/// What a run of `check-kernel` has shown.
+/// Exit code and output of a run of `check-kernel`.
 struct Shown {
     code: i32,
     /// Argument 0's dwords.
@@ -37,7 +37,7 @@ struct Shown {
     told: String,
 }
 
-/// What is checked: `hazard` finds instructions that LLVM puts side by side on gfx1010.
+/// The checks of each run, without `hazard`, which finds instructions that LLVM puts side by side on gfx1010.
 const CHECKS: &str = "wait,sync,race,bounds,init";
 
 /// Runs a kernel of an object with [`CHECKS`], on `threads` threads.

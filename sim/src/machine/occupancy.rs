@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! How many workgroups of a kernel a GPU holds at the same time: those may wait for each other.
+//! Occupancy: the number of workgroups of a kernel that a GPU holds at the same time. Those may wait for each other.
 
 use hsa_abi::KernelDispatchPacket;
 use sim_isa::Target;
 
 use super::gpu::Gpu;
 
-/// What a workgroup takes.
+/// Resources that a workgroup takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// Lanes of a wave.

@@ -28,11 +28,11 @@ use std::time::{Duration, Instant};
 /// Work that one thread does before the others are started: most dispatches of a real program are over by then.
 const ALONE: Duration = Duration::from_micros(60);
 
-/// What a workgroup may spend before it gives way: backward branches of the wave that makes most of them, in one turn
-/// or several. It is less where several workgroups are under way on a thread.
+/// Branch budget of a workgroup before others get a turn: backward branches of the wave that makes most of them, in one
+/// turn or several. The budget is smaller where several workgroups are under way on a thread.
 const SLICE: u32 = PATIENCE;
 const SHARED_SLICE: u32 = 1 << 10;
-/// What a round in which a wave sleeps costs, in backward branches: it likely waits for others.
+/// Cost in backward branches of a round in which a wave sleeps: it likely waits for others.
 const SLEEP: u32 = 1 << 8;
 
 /// Runs a kernel to its end. Workgroups start in order; with one thread they also run one after the other, but for
@@ -231,7 +231,7 @@ fn add(counters: &mut Counters, more: &Counters) {
 struct Thread<'a, const L: usize, O, F> {
     dispatch: &'a Dispatch<'a, L>,
     observe: &'a F,
-    /// Those with workgroups under way. Mostly it is one.
+    /// The workers with workgroups under way. Mostly it is one.
     workers: Vec<Worker<'a, L, O>>,
     /// The one whose turn it is.
     current: usize,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Hardware registers, which `s_getreg` and `s_setreg` name: those of each target, and what of them is simulated.
+//! Hardware registers, which `s_getreg` and `s_setreg` name: the registers of each target and their simulated fields.
 //!
-//! Numbers and names are LLVM's (`AMDGPU::Hwreg`), fields those of AMD's ISA documents and of ROCdbgapi's
-//! `architecture.cpp`. What is not simulated is refused by its name.
+//! Numbers and names are LLVM's (`AMDGPU::Hwreg`). Fields are those of AMD's ISA documents and of ROCdbgapi's
+//! `architecture.cpp`. A register or field that is not simulated is refused by its name.
 
 use crate::fault::FaultKind;
 use crate::hardware::{PRIVATE_APERTURE, SHARED_APERTURE, mode};
@@ -28,13 +28,13 @@ impl Field {
         u32::MAX >> (32 - self.width)
     }
 
-    /// Whether it lies within these bits.
+    /// Returns true if the field lies within these bits.
     fn is_within(self, first: u32, width: u32) -> bool {
         self.first >= first && self.first + self.width <= first + width
     }
 }
 
-/// What a register that is simulated has.
+/// The simulated value behind a hardware register.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Content {
     /// [`Wave::mode`].

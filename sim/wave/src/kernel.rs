@@ -308,8 +308,8 @@ impl Start {
         self.workgroup(wave, next.max(rsrc2.user_sgpr_count() as usize), launch, place)
     }
 
-    /// What hardware tells of a wave's place, from SGPR `next` on where it is in SGPRs: the workgroup's id, the wave's
-    /// number in it, and how many waves it has. Returns the first SGPR behind.
+    /// Sets a wave's position, from SGPR `next` on where it is in SGPRs: the workgroup's id, the wave's number in it,
+    /// and how many waves it has. Returns the first SGPR behind.
     fn workgroup<const L: usize>(
         &self,
         wave: &mut Wave<L>,

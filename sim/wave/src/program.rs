@@ -9,7 +9,7 @@ use sim_isa::{DecodeError, Inst, Target};
 
 /// Backward branches that a wave takes before others get a turn.
 pub(crate) const PATIENCE: u32 = 1 << 14;
-/// Those that it takes where others cannot use the caches meanwhile.
+/// Backward branches that a wave takes before others get a turn, where others cannot use the caches meanwhile.
 pub(crate) const PATIENCE_WITH_CACHES: u32 = 1 << 6;
 
 /// Marks offsets where no instruction starts.

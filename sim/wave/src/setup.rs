@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The scalar registers beyond the SGPRs that hardware sets before a wave's first instruction.
 //!
-//! Trap temporaries are the trap handler's before gfx12: user code reads zeros there, whatever a debugger has asked
-//! hardware to put into them (ROCdbgapi, `architecture.cpp`: the packet's number, workgroup ids and the wave's number).
-//! From gfx12 on user code can read them, and has its workgroup's ids and the wave's number there alone (AMDGPUUsage,
-//! "Initial Kernel Execution State"; LLVM, `llvm.amdgcn.wave.id`; ROCdbgapi, `gfx12_architecture_t`).
+//! Before gfx12, trap temporaries belong to the trap handler. User code reads zeros there, whatever a debugger has
+//! asked hardware to put into them (ROCdbgapi, `architecture.cpp`: the packet's number, workgroup ids and the wave's
+//! number). From gfx12 on user code can read them, and has its workgroup's ids and the wave's number there alone
+//! (AMDGPUUsage, "Initial Kernel Execution State"; LLVM, `llvm.amdgcn.wave.id`; ROCdbgapi, `gfx12_architecture_t`).
 
 use crate::fault::FaultKind;
 use crate::hardware::slot;
@@ -12,7 +12,7 @@ use crate::launch::Launch;
 use crate::wave::Wave;
 use sim_isa::{Operand, Target};
 
-/// What hardware puts into a trap temporary.
+/// The value that hardware puts into a trap temporary.
 #[derive(Clone, Copy)]
 enum Content {
     /// The workgroup's id in x.

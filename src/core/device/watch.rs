@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A look at devices whose GPUs may fault without anybody being told.
+//! Watches devices whose GPUs may fault without a report.
 //!
-//! ROCR tells a process of the first memory fault and of the first reset of all its GPUs, and of no later ones; with
-//! HSA_ENABLE_INTERRUPT=0 of none (docs/rocr.md). Afterwards a faulted GPU runs nothing, so that its packets, and all
-//! who wait for them, would wait for ever. From the first fault on, each device of the process has a thread that looks,
-//! less and less often, whether queues with work in flight go on. A GPU of which one does not is given a packet on a
-//! queue of its own ([`responds`]): a kernel that takes long leaves it running that, a fault does not.
+//! ROCR reports the first memory fault and the first reset of all of a process's GPUs, and no later ones. With
+//! HSA_ENABLE_INTERRUPT=0 it reports none (docs/rocr.md). A faulted GPU runs nothing afterwards, so that its packets
+//! and their waiters would wait for ever. From the first fault on, each device of the process has a thread that checks,
+//! less and less often, that queues with work in flight progress. A GPU with a queue that does not is given a packet on
+//! a new queue ([`responds`]). A GPU that runs a long kernel still runs that packet; a faulted GPU does not.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};

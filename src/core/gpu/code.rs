@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Code objects loaded on a GPU, each once: executables of the same bytes share what was loaded, for as long as one of
+//! Code objects loaded on a GPU, each once. Executables of the same bytes share the loaded code for as long as one of
 //! them lives.
 //!
-//! Code objects with variables are loaded anew for each executable: kernels of one would see what another's have
-//! written, and so would applications that look variables up, which give them to write.
+//! Code objects with variables are loaded anew for each executable. Otherwise the kernels of one executable would see
+//! the writes of another's kernels, and of applications that look variables up to write them.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -16,7 +16,8 @@ use crate::core::gpu::Gpu;
 use crate::ffi::{Annotate, Result, Status, fallible, status};
 use crate::hsa::{self, LoadRange};
 
-/// What executables share on a GPU, by its bytes as the runtime was given them. Has no references of its own.
+/// Code objects that executables share on a GPU, keyed by the bytes that the runtime was given. Holds no strong
+/// references.
 #[derive(Debug, Default)]
 pub struct SharedCode(Mutex<HashMap<Bytes, Weak<LoadedCode>>>);
 
@@ -46,7 +47,7 @@ impl LoadedCode {
     /// thread loads it, too.
     ///
     /// # Errors
-    /// What HSA said.
+    /// The error of the HSA call that failed.
     pub fn load(gpu: &Arc<Gpu>, code: &CodeObject<'_>) -> Result<Arc<Self>> {
         let bytes = gpu.info().loadable(code.bytes)?;
         if code.has_writable_data || code.symbols.iter().any(|symbol| symbol.kind == SymbolKind::Variable) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Coherent memory of GPUs that the host writes through a PCI aperture.
 //!
-//! Such writes go through the GPU's host data path, which may hold them back until it is flushed. Memory that is
-//! HOST_COHERENT is not flushed by who writes it, and a dispatch of any GPU of the process may read it. So, while there
-//! is such memory, each submission flushes the host data paths of the GPUs that have it, before its first header.
+//! Such writes go through the GPU's host data path, which may hold them back until it is flushed. The host does not
+//! flush its writes to HOST_COHERENT memory, and a dispatch of any GPU of the process may read them. While there is
+//! such memory, each submission therefore flushes the host data paths of the GPUs that have it, before its first
+//! header.
 //!
-//! [`CoherentUse`] says that there is: allocations and slabs of such memory own one each. The list is behind a lock
-//! that is taken under a queue's submission lock, and under which nothing else is. Without such memory a submission
-//! reads one counter.
+//! Each allocation and slab of such memory owns a [`CoherentUse`]. The list is behind a lock that is taken under a
+//! queue's submission lock; no lock is taken under it. Without such memory a submission reads one counter.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -4,10 +4,10 @@
 
 use crate::hsa::AgentInfo;
 
-/// What a launch may be on a GPU. Immutable.
+/// Limits of a launch on a GPU. Immutable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchLimits {
-    /// What messages call the GPU.
+    /// The GPU's name in messages.
     pub gpu: String,
     /// Work-items of a workgroup (`HSA_AGENT_INFO_WORKGROUP_MAX_SIZE`).
     pub workgroup_size: u32,
@@ -25,7 +25,7 @@ pub struct LaunchLimits {
 }
 
 impl LaunchLimits {
-    /// Those of GPU `ordinal`, whose workgroups have so many bytes of LDS.
+    /// The limits of GPU `ordinal`, whose workgroups have so many bytes of LDS.
     pub fn new(ordinal: usize, agent: &AgentInfo, lds: usize) -> Self {
         let ids_in_16_bits = agent.name.starts_with("gfx12");
         Self {
@@ -37,7 +37,7 @@ impl LaunchLimits {
         }
     }
 
-    /// Those of a GPU that there is not.
+    /// Limits of a made-up GPU.
     #[cfg(test)]
     pub fn for_tests(ids_in_16_bits: bool) -> Self {
         let most = if ids_in_16_bits { 1 << 16 } else { u32::MAX };

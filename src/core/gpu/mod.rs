@@ -145,7 +145,7 @@ impl Gpu {
         self.shape
     }
 
-    /// What launches may be.
+    /// The limits of launches on this GPU.
     pub fn limits(&self) -> &LaunchLimits {
         &self.limits
     }
@@ -249,7 +249,7 @@ impl Gpu {
         self.streams.as_ref()
     }
 
-    /// What executables share.
+    /// The code objects that executables share.
     fn shared_code(&self) -> &SharedCode {
         &self.shared_code
     }
@@ -267,7 +267,7 @@ impl Gpu {
         check_alive(&self.info)
     }
 
-    /// What messages call it.
+    /// The GPU's name in messages.
     pub fn place(&self) -> String {
         place_of(0, &self.info)
     }

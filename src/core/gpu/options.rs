@@ -94,8 +94,8 @@ pub struct Options {
     pub exclusive_execution: bool,
     /// Whether waits across queues always go through the host.
     pub force_wait_barrier_defer: bool,
-    /// Whether devices answer to the id `hip`, by which modules compiled for IREE's target of that name look for one.
-    /// Not a knob of the C driver.
+    /// Makes devices answer to the id `hip`, by which modules compiled for IREE's target of that name look for one. Not
+    /// a knob of the C driver.
     pub hip_device_id: bool,
     /// Whether [`CommandBufferMode::Auto`] takes PM4 on GPUs where nobody is known to have tried it, too.
     pub experimental_pm4_command_buffers: bool,

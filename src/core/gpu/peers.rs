@@ -39,7 +39,7 @@ fn reach_of(source: &Gpu, owner: &Gpu) -> Result<Reach> {
     Ok(of_links([coarse, fine], &pool.links))
 }
 
-/// What accesses to coarse and fine memory over `links` are worth.
+/// Rates accesses to coarse and fine memory over `links`.
 fn of_links([coarse, fine]: [HsaMemoryPoolAccess; 2], links: &[HsaMemoryPoolLinkInfo]) -> Reach {
     let any = |wanted| coarse == wanted || fine == wanted;
     let (by_default, allowed) = (HsaMemoryPoolAccess::ALLOWED_BY_DEFAULT, HsaMemoryPoolAccess::DISALLOWED_BY_DEFAULT);

@@ -456,10 +456,10 @@ impl Gpu {
         Ok(other.access_to(&self.coarse)?.access != HsaMemoryPoolAccess::NEVER_ALLOWED)
     }
 
-    /// Whether `other` can be given access to this GPU's fine memory, if there is any.
+    /// Returns true if this GPU has fine memory and `other` can be given access to it.
     ///
     /// # Errors
-    /// Those of the runtime.
+    /// The errors of the HSA runtime's query.
     pub fn fine_is_accessible_to(&self, other: &Agent) -> Result<bool> {
         let Some(fine) = &self.fine else { return Ok(false) };
         Ok(other.access_to(fine)?.access != HsaMemoryPoolAccess::NEVER_ALLOWED)

@@ -51,9 +51,9 @@ pub struct Storage {
     pub host: *mut u8,
     /// What flushes host writes to it; none where nothing needs to.
     pub flush: Option<HdpFlush>,
-    /// What flushes them with each submission; none where nothing needs to.
+    /// Flushes host writes to it with each submission; none where nothing needs to.
     pub coherent: Option<CoherentUse>,
-    /// Who gets at it.
+    /// The agents that have access.
     pub access: Access,
     /// What to free.
     pub memory: Memory,
@@ -164,7 +164,7 @@ impl DeviceBuffer {
         buffer.downcast().or_else(limited)
     }
 
-    /// Whether the GPU `agent` gets at its memory.
+    /// Returns true if the GPU `agent` has access to the buffer's memory.
     pub fn is_accessible_to(&self, agent: HsaAgent) -> bool {
         match &self.storage.access {
             Access::All => true,

@@ -59,7 +59,7 @@ impl HeapKind {
         if self.is_host_visible() { USAGE.union(MAPPING) } else { USAGE }
     }
 
-    /// What memory of pools can be used for, whose buffers cannot be exported: their memory goes back to the pool.
+    /// Allowed usage of memory of pools. Buffers of pools cannot be exported, as their memory goes back to the pool.
     pub const fn pooled_usage(self) -> BufferUsage {
         self.allowed_usage().difference(BufferUsage::SHARING_EXPORT)
     }
@@ -181,13 +181,14 @@ struct GpuHeaps {
     grants: Vec<Grant>,
 }
 
-/// Who is given access to memory: every GPU of the process that can be, whichever logical devices there are, as modules
-/// for several devices use memory of one on all; and the CPUs of the memory's own device if the host may see it.
+/// Agents that are given access to memory. They are every GPU of the process that can be, whichever logical devices
+/// there are, as modules for several devices use memory of one on all; and the CPUs of the memory's own device if the
+/// host may see it.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// What HSA is told.
+    /// The agents that HSA is told.
     pub agents: Arc<[HsaAgent]>,
-    /// What buffers know of it.
+    /// The record of it that buffers keep.
     pub access: Access,
 }
 
@@ -310,8 +311,8 @@ impl Heaps {
         }
     }
 
-    /// What has an allocation of `kind` of GPU `gpu` be coherent, as long as it is there; none where it is so by
-    /// itself, or is not to be.
+    /// Keeps an allocation of `kind` of GPU `gpu` coherent while the returned value lives. None where the memory is
+    /// coherent by itself, or need not be.
     pub fn coherent_use(&self, gpu: usize, kind: HeapKind) -> Option<CoherentUse> {
         self.flush(gpu, kind).filter(|_| kind == HeapKind::DeviceFine).map(CoherentUse::begin)
     }
@@ -354,14 +355,15 @@ impl Heaps {
         }
     }
 
-    /// Whom to give access to memory of `kind` of GPU `owner`.
+    /// The agents that are given access to memory of `kind` of GPU `owner`.
     #[inline]
     pub fn grant(&self, kind: HeapKind, owner: usize) -> &Grant {
         &self.gpus[owner].grants[kind as usize]
     }
 }
 
-/// Who, of the GPUs `agents` of the process and the device's `cpus`, is given access to memory of `kind` of `owner`.
+/// Picks the agents that get access to memory of `kind` of `owner`, among the process's GPUs `agents` and the device's
+/// `cpus`.
 fn grant(owner: &Gpu, kind: HeapKind, agents: &[Agent], cpus: &[HsaAgent]) -> Result<Grant> {
     let mut reached = Vec::new();
     for agent in agents {

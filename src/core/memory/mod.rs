@@ -78,7 +78,7 @@ pub enum Location<'a> {
 /// one.
 ///
 /// # Errors
-/// Those of [`device_address`], but for memory that is not there yet.
+/// The errors of [`device_address`], except those for memory that is not allocated yet.
 pub fn locate<'a>(buffer: Buffer<'a>, offset: usize, gpu: Option<&Gpu>) -> Result<Location<'a>> {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives, and none of these fields changes after it was made.

@@ -71,7 +71,7 @@ impl DeviceMemory {
         &self.transients
     }
 
-    /// What counts the memory of queue allocations.
+    /// The counters of queue allocations' memory.
     #[inline]
     pub fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The pool that divides ranges of memory among the queue allocations of a GPU (`iree/hal/pool.h`).
 //!
-//! Deallocations give memory back with the epoch of their queue, long before that has passed. [`Ranges`] keeps of each
-//! free byte what has to pass before it is used again; IREE's TLSF pool forgets that where it divides a block
+//! Deallocations give memory back with the epoch of their queue, long before that has passed. [`Ranges`] keeps for each
+//! free byte the epochs that must pass before it is used again. IREE's TLSF pool forgets them when it divides a block
 //! (docs/findings.md), so that two queues may get the same memory.
 //!
-//! A request is served with memory that the requester comes after, or whose last use has passed; else from another slab
-//! of the provider; and, if there is none, with memory that the requester has to wait for, where it allows that.
+//! A request is served with memory that the requester comes after, or whose last use has passed. The second choice is
+//! another slab of the provider. The last is memory that the requester has to wait for, where the request allows that.
 //!
 //! Locks: `growth` before `state`. Slabs are acquired and released under `growth` alone, as HSA takes its time.
 
@@ -45,12 +45,12 @@ pub struct RangePool {
     state: Mutex<State>,
 }
 
-/// What of the slabs is whose.
+/// The division of the slabs into blocks, and the counters.
 struct State {
     ranges: Ranges,
     /// Each with its first block, by their indices in [`Ranges`].
     slabs: Vec<Option<(u32, raw::iree_hal_slab_t)>>,
-    /// What requesters were told to wait for, by their blocks, until these come back.
+    /// Frontiers that requesters were told to wait for, by their blocks, until these come back.
     #[allow(clippy::vec_box, reason = "C keeps pointers to them")]
     waits: Vec<(u32, Box<Frontier>)>,
     statistics: Statistics,
@@ -85,7 +85,7 @@ static VTABLE: raw::iree_hal_pool_vtable_t = raw::iree_hal_pool_vtable_t {
     notification: thunk::method(|this: &RangePool| this.notification.as_ptr()),
 };
 
-/// What a requester gets.
+/// The answer to a request.
 enum Answer {
     /// Memory to be used at once.
     Ready(Taken),

@@ -27,7 +27,7 @@ fn device_pool() -> (Rig, PoolRef) {
     (rig, pool)
 }
 
-/// What the pool answers: how, where, and behind what.
+/// The pool's answer: result, reservation, and the frontier to wait for.
 type Reserved = (u32, RawReservation, Vec<(u64, u64)>);
 
 fn reserve(

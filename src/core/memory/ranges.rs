@@ -2,8 +2,8 @@
 //! Ranges of memory, divided into blocks that are given back before their last use is over.
 //!
 //! A block comes back with a *death*: pairs of axis and epoch (`iree/async/frontier.h`) that have passed when nothing
-//! uses the block any more. A block is taken by a requester who says of each pair whether it comes after it. No byte is
-//! given to a requester who does not come after all the pairs that the byte has come back with since it was last taken:
+//! uses the block any more. A requester says of each pair whether it comes after it. No byte is given to a requester
+//! who does not come after all the pairs that the byte has come back with since it was last taken:
 //!
 //! * A block that is cut leaves its death to both parts.
 //! * Free neighbours become one block where their deaths name the same axes; the later epoch of each axis counts.
@@ -11,10 +11,10 @@
 //!   deaths of all.
 //! * A death of more pairs than there is room for is unknown: nobody comes after it.
 //!
-//! Free blocks are in bins by their length, eight bins for each power of two; a bitmap says which bins have any. Taking
-//! a block looks at a few blocks of each bin, the latest first, and, where none of these will do, at all free blocks
-//! and what is free beside them. Nothing here allocates but [`Ranges::take`], [`Ranges::take_waiting`] and
-//! [`Ranges::add`], which fail when they cannot, and then have changed nothing.
+//! Free blocks are in bins by their length, eight bins for each power of two. A bitmap marks the bins that have any.
+//! Taking a block looks at a few blocks of each bin, the latest first. If none of these will do, it looks at all free
+//! blocks and their free neighbours. Only [`Ranges::take`], [`Ranges::take_waiting`] and [`Ranges::add`] allocate host
+//! memory. Each fails when it cannot, and then has changed nothing.
 
 use std::collections::TryReserveError;
 
@@ -80,7 +80,7 @@ const SPARE: Block = Block {
 /// Memory that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// What it is given back by.
+    /// The block's number, by which it is given back.
     pub block: u32,
     /// The range that it is part of.
     pub range: u16,
@@ -88,7 +88,7 @@ pub struct Taken {
     pub offset: usize,
     /// In bytes.
     pub length: usize,
-    /// Whether some of it has been in use before, as far as is known.
+    /// True if part of the memory has been in use before, as far as is known.
     pub was_used: bool,
 }
 
@@ -252,7 +252,7 @@ impl Ranges {
         &self.deaths[place..place + usize::from(self.blocks[block as usize].pairs)]
     }
 
-    /// Whether `is_over` for every pair of the block's death.
+    /// Returns true if `is_over` holds for every pair of the block's death.
     #[inline]
     fn is_over(&self, block: Index, is_over: &impl Fn(u64, u64) -> bool) -> bool {
         match self.blocks[block as usize].pairs {
@@ -262,7 +262,7 @@ impl Ranges {
         }
     }
 
-    /// Whether both neighbours are free, with deaths of the same axes.
+    /// Returns true if both neighbours are free, with deaths of the same axes.
     fn may_join(&self, block: Index, behind: Index) -> bool {
         let (block_, behind_) = (&self.blocks[block as usize], &self.blocks[behind as usize]);
         block_.state == State::Free

@@ -135,8 +135,8 @@ impl Pair {
         bins
     }
 
-    /// What must hold in every state: blocks cover the range, free ones are in the bins, and their deaths claim no less
-    /// than is true of each unit.
+    /// Checks the invariants: blocks cover the range, free ones are in the bins, and their deaths claim no less than is
+    /// true of each unit.
     fn check(&self) {
         let mut end = 0;
         for (start, length, death) in self.blocks() {
@@ -274,7 +274,7 @@ fn no_random_sequence_gives_memory_too_early_or_loses_any() {
     }
 }
 
-/// What queue 0 gives back goes to nobody else, though the request is refused once and may be made again.
+/// A block that queue 0 gives back goes to nobody else, though the request is refused once and may be made again.
 #[test]
 fn a_block_that_was_refused_once_is_refused_again() {
     let mut pair = Pair::new(9, 8);

@@ -57,7 +57,7 @@ pub struct Transient {
     is_dealloca_queued: AtomicBool,
     /// The memory may be another buffer's: the reservation was given back, or was about to be. Never cleared.
     is_gone: AtomicBool,
-    /// Whether the pool may have the memory back before its last use is over.
+    /// True if the pool may have the memory back before its last use is over.
     keeps_frontiers: bool,
     /// Where a recording that uses the buffer lists it; a hint, of the last one that looked.
     listed_at: AtomicU32,
@@ -194,9 +194,9 @@ impl Transient {
         unsafe { Borrowed::from_raw(self.backing.load(Ordering::Acquire)) }
     }
 
-    /// Whether its memory may be another buffer's: its deallocation is in a queue's ring, or its allocation failed.
-    /// What is submitted from then on must not use it. A deallocation that still waits for semaphores changes nothing,
-    /// as those, and not the calls' order, say what comes first.
+    /// Returns true if the memory may be another buffer's: its deallocation is in a queue's ring, or its allocation
+    /// failed. Later submissions must not use it. A deallocation that still waits for semaphores changes nothing:
+    /// semaphores, not the order of calls, say which operation comes first.
     #[inline]
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)

@@ -20,9 +20,9 @@ pub(super) struct Backlog {
     line: Arc<AtomicUsize>,
     /// Those that wait for semaphores.
     pub(super) deferred: Mutex<DeferredList>,
-    /// Those that wait for memory, by their addresses.
+    /// Submissions that wait for memory, by their addresses.
     pub(super) blocked: Mutex<BTreeMap<usize, Arc<Blocked>>>,
-    /// What listens to their pools.
+    /// The listeners to their pools.
     releases: Arc<Releases>,
 }
 
@@ -32,7 +32,7 @@ impl Queue {
         &self.backlog.blocked
     }
 
-    /// What listens to the pools that they wait for.
+    /// The listeners to the pools that blocked submissions wait for.
     pub(super) fn releases(&self) -> &Arc<Releases> {
         &self.backlog.releases
     }

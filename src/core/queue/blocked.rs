@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Submissions that wait for memory of a pool.
 //!
-//! A blocked submission listens: to a frontier tracker, or to the notification of a pool. Whoever ends its wait puts it
-//! on its queue's ready list, for the completion thread. Until then it is on the queue's list of blocked ones, so that
-//! the loss or the end of the device ends the wait. No thread is held, and nobody polls.
+//! A blocked submission listens to a frontier tracker or to the notification of a pool. The thread that ends its wait
+//! puts it on its queue's ready list, for the completion thread. Until then it is on the queue's list of blocked
+//! submissions, so that the loss or the end of the device ends the wait. No thread is held and none polls.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub struct Blocked {
     listening: Mutex<Option<FrontierListening>>,
 }
 
-/// What listens to pools for the blocked submissions of a queue: once for each notification, whose proactor has room
-/// for a limited number of waits.
+/// The listeners to pools for the blocked submissions of a queue. There is one for each notification, because its
+/// proactor has room for a limited number of waits.
 #[derive(Debug, Default)]
 pub struct Releases(Mutex<Vec<Arc<PoolRelease>>>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The device groups of a logical device, which hear of its queues' progress.
+//! Device groups of a logical device, whose frontier trackers are told of its queues' progress.
 //!
 //! IREE makes a device group for each session, with a frontier tracker of its own, and calls no driver back at the end
 //! of one. Queues are made once and serve all groups, so an epoch of a queue has several names:
@@ -8,13 +8,13 @@
 //!   semaphores and of memory that went back to its pool. Every group's tracker knows it.
 //! * the axis that a group gave the queue, by the device's place in that group. The group's tracker alone knows it.
 //!
-//! A [`Member`] holds its group's tracker. Once nobody else does, the group is gone and no one can ask the tracker any
-//! more: the member goes when a queue next completes something or the device joins another group. The last member
-//! stays, as the driver's own waits for epochs need a tracker.
+//! A [`Member`] holds its group's tracker. The group is gone once nobody else holds the tracker. The member is then
+//! removed when a queue next completes something or the device joins another group. The last member stays, as the
+//! driver's own waits for epochs need a tracker.
 //!
-//! Progress is told by whoever drains a queue, from the list of members that the drain has ([`Seen`]), under no lock:
-//! trackers call back those who wait. A list that has changed since is found out by its address, before the next record
-//! is taken out; who joins a group calls the submission threads for that.
+//! The thread that drains a queue reports progress to the members in the drain's list ([`Seen`]). It holds no lock,
+//! because trackers call back into waiters. A changed list is detected by its address before the next record is taken
+//! out. Joining a group calls the submission threads for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -46,7 +46,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether anybody else has the group's tracker.
+    /// Returns true if anybody else has a reference to the group's tracker.
     pub fn is_wanted(&self) -> bool {
         !self.tracker.is_unshared()
     }
@@ -102,7 +102,7 @@ impl Groups {
     /// more if that was done before. Waits for nothing.
     ///
     /// # Errors
-    /// What the tracker said: ALREADY_EXISTS when another device has the axes in it, RESOURCE_EXHAUSTED when it has no
+    /// The tracker's error: ALREADY_EXISTS when another device has the axes in it, RESOURCE_EXHAUSTED when it has no
     /// room for two axes of each queue. The device's other groups are as they were.
     pub fn join(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<Arc<Member>> {
         let mut members = self.members.lock();
@@ -151,7 +151,7 @@ impl Groups {
         before
     }
 
-    /// Whether `seen` are the members that there are now.
+    /// Returns true if `seen` are the current members.
     #[inline]
     pub fn are(&self, seen: &Seen) -> bool {
         // What is seen is held, so that nothing else has come to its address.
@@ -224,9 +224,9 @@ impl Groups {
         }
     }
 
-    /// Whether `epoch` of `axis`, which is not of the device itself, has passed, as far as its groups know. An axis
-    /// that a group gave means something else in the next one: of a device in several groups none is known to have
-    /// passed.
+    /// Returns true if `epoch` of `axis`, an axis of another device, is known to the device's groups to have passed. An
+    /// axis that a group gave means something else in the next group, so that no such epoch of a device in several
+    /// groups is known to have passed.
     pub fn know_passed(&self, axis: u64, epoch: u64) -> bool {
         let members = self.members.lock();
         let is_unique = axis & DEVICE_BITS != 0 || members.len() == 1;
@@ -270,7 +270,7 @@ mod tests {
 
     const BASE: u64 = 1 << 56;
 
-    /// What a listener heard.
+    /// The result that a listener was called with.
     #[derive(Default)]
     struct Heard(Mutex<Option<Result<()>>>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Whether a GPU runs anything for this process.
+//! Probes a GPU for a response to packets of this process.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use crate::ring::{AqlMemory, AqlRing};
 /// more queues than the hardware has places for, they take turns of some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether the packet processor of `gpu` runs a packet on a new hardware queue, whatever its other queues are at. A GPU
-/// without room for another queue is taken to do so.
+/// Returns true if the packet processor of `gpu` runs a packet on a new hardware queue, whatever the state of its other
+/// queues. A GPU without room for another queue is taken to do so.
 pub fn responds(gpu: &Gpu) -> bool {
     run_packet(gpu).unwrap_or_else(|status| status.code() == Code::RESOURCE_EXHAUSTED)
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The submission thread: what could not go to the rings when it was submitted.
+//! The submission thread, which resumes submissions that could not go to the rings at once.
 //!
-//! Each hardware queue has one. It sleeps until it is called ([`Wakeup`]): a submission has become ready, there may be
-//! room for parked ones, the device is lost or has joined a group, or the queue is to stop. It resumes submissions,
-//! fails what is in flight on a lost device, and ends the queue's threads when it has stopped. Semaphores that it fails
-//! may call back into the application; no callback runs under a lock of the driver's.
+//! Each hardware queue has one. It sleeps until it is called ([`Wakeup`]). It is called when a submission has become
+//! ready, when parked submissions may have room, when the device is lost or has joined a group, and when the queue is
+//! to stop. It resumes submissions, fails the work in flight on a lost device, and ends the queue's threads when it has
+//! stopped. Semaphores that it fails may call back into the application; no callback runs under a lock of the driver's.
 //!
 //! [`Wakeup`]: crate::core::queue::wakeup::Wakeup
 

@@ -173,7 +173,7 @@ impl DeviceSemaphore {
         timeline.load(Ordering::Acquire)
     }
 
-    /// Whether it has neither failed nor reached `value`.
+    /// Returns true if the semaphore has neither failed nor reached `value`.
     fn is_pending(&self, value: u64) -> bool {
         !self.has_failed() && self.value() < value
     }

@@ -72,7 +72,7 @@ impl Queue {
         self.epoch.store(if self.failure().is_some() { NEVER } else { self.epoch_value() - 1 });
     }
 
-    /// Whether the completion thread is to end; true once the epoch signal has changed for the last time.
+    /// Returns true if the completion thread is to end; true once the epoch signal has changed for the last time.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a submission thread sleeps on.
+//! The wake-up flag on which a submission thread sleeps.
 
 // Of the standard library: waking a thread costs a tenth of what parking_lot's does.
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

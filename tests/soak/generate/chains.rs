@@ -16,7 +16,7 @@ const MOST: usize = 1 << 13;
 struct Chain {
     group: usize,
     affinity: u64,
-    /// What is left of each link's memory.
+    /// The part of each link's memory that is left at the end.
     result: Area,
 }
 

@@ -185,7 +185,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether `error` tells of a race within a dispatch: what orders its waves is the compiler's.
+/// Returns true if `error` reports a race within a dispatch: the order of its waves is the compiler's business.
 fn is_race_in_kernel(error: &str) -> bool {
     error.contains("race: kernel ") && !error.contains("nothing orders the two dispatches")
 }

@@ -35,12 +35,12 @@ impl Container {
         }
     }
 
-    /// That of the executable that `bytes` are or begin.
+    /// The container format whose magic number `bytes` begin with.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|container| bytes.starts_with(&container.magic()))
     }
 
-    /// What errors call it.
+    /// The container's name in error messages.
     const fn name(self) -> &'static str {
         match self {
             Self::Amd1 => "AMD1 flatbuffer",
@@ -49,7 +49,7 @@ impl Container {
     }
 }
 
-/// What errors call the file header.
+/// The file header's name in error messages.
 pub(crate) const HEADER: &str = "AMD1 or HIP1 file header";
 /// Size of the file header in bytes: magic, version u32, content size u64, six reserved u64.
 pub(crate) const HEADER_SIZE: u64 = 64;

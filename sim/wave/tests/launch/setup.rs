@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What hardware puts into registers before a wave's first instruction.
+//! The initial values of registers, which hardware sets before a wave's first instruction.
 
 use crate::rig::launch;
 use crate::{Map, load_for};

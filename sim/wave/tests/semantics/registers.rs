@@ -30,7 +30,7 @@ fn hardware_registers_have_their_names() {
     }
 }
 
-/// What can be read and written, of all targets together; the rest is refused.
+/// Lists the hardware registers that can be read and written, of all targets together; the rest is refused.
 #[test]
 fn hardware_registers_are_simulated_or_refused_by_name() {
     const READ: [&str; 12] = [
