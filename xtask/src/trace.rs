@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask trace`: builds IREE with tracing and this driver, and checks that a model's run is in the trace. The
-//! trace must have calls of the driver, the steps of its submissions, the work of its threads, and its memory.
+//! `cargo xtask trace`: runs a model with this driver in IREE with tracing, and checks the run's trace. The trace must
+//! have calls of the driver, the steps of its submissions, the work of its threads, and its memory.
 //!
 //! The trace is the text that IREE's console provider prints. Tracy takes the same calls. The set-up of IREE leaves out
 //! Tracy's sources.

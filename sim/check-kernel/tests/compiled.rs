@@ -27,7 +27,7 @@ fn compiled(name: &str, processor: &str, flags: &[&str]) -> PathBuf {
     object
 }
 
-/// Exit code and output of a run of `check-kernel`.
+/// Exit code, results and output of a run of `check-kernel`.
 struct Shown {
     code: i32,
     /// Argument 0's dwords.

@@ -16,7 +16,7 @@ const MOST: usize = 1 << 13;
 struct Chain {
     group: usize,
     affinity: u64,
-    /// The part of each link's memory that is left at the end.
+    /// The area into which each link copies a part of its memory.
     result: Area,
 }
 
