@@ -23,7 +23,7 @@ pub struct Executable {
     kernels: Vec<Vec<Kernel>>,
     /// By the GPU's index; none where it is not loaded.
     code: Vec<Option<Arc<LoadedCode>>>,
-    /// Those of the logical device.
+    /// The GPUs of the logical device.
     gpus: Vec<Arc<Gpu>>,
 }
 
@@ -39,7 +39,7 @@ struct Kernel {
     usual: OnceLock<([u32; 3], u32, Launch)>,
 }
 
-/// What the HAL calls a kind of executables.
+/// An executable format, by its HAL name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// AMD1 flatbuffers and bare code objects for this target: `gfx1100`, which may have the prefix
@@ -61,7 +61,7 @@ impl Format {
         text.strip_prefix(HSA_ISA_PREFIX).unwrap_or(text).parse().ok().map(Self::Target)
     }
 
-    /// That of an executable in a container.
+    /// The format of an executable in a container.
     pub fn of(container: Option<Container>, target: TargetId) -> Self {
         match container {
             Some(Container::Hip1) => Self::Hip,
@@ -69,7 +69,7 @@ impl Format {
         }
     }
 
-    /// Whether `gpu` runs executables of it.
+    /// Returns true if `gpu` runs executables of this format.
     pub fn runs_on(self, gpu: &Gpu) -> bool {
         match self {
             Self::Target(target) => target.find_runs_on(&gpu.info().targets).is_ok(),
@@ -194,7 +194,7 @@ impl Executable {
         self.functions().get(index).ok_or_else(|| self.no_function(ordinal))
     }
 
-    /// What is wrong with the function `ordinal` on the GPU of index `gpu`.
+    /// The error of launching the function `ordinal` on the GPU of index `gpu`.
     #[cold]
     fn no_kernel(&self, ordinal: u64, gpu: usize) -> Status {
         if self.code[gpu].is_some() {

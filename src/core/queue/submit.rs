@@ -91,7 +91,7 @@ enum Unfinished<S> {
 }
 
 impl Unfinished<SignalList> {
-    /// The same with the caller's list, of which this has what was retained.
+    /// This outcome with the caller's signal list in place of the one retained from it.
     fn of(self, signals: SemaphoreList<'_>) -> Unfinished<SemaphoreList<'_>> {
         let (retained, unfinished) = match self {
             Self::Parked(retained, keep, has_parts) => (retained, Unfinished::Parked(signals, keep, has_parts)),

@@ -99,7 +99,7 @@ pub struct SignalList {
     more: More,
 }
 
-/// Those of a list but for the first.
+/// The signals of a list after the first.
 type More = SmallVec<[(SemaphoreRef, u64); 1]>;
 
 impl SignalList {

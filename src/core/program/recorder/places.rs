@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What commands name, buffers and slots of the binding table, and what becomes of it: addresses, places in an
+//! Buffers and binding-table slots that commands name, and their recorded forms: addresses, places in an
 //! execution's table, words of templates.
 
 use crate::core::memory::transient::Transient;
@@ -25,7 +25,7 @@ pub(super) struct Target {
 }
 
 impl Recorder {
-    /// What `reference` names.
+    /// The buffer or binding-table slot that `reference` names.
     pub(super) fn target(&mut self, reference: BufferRef<'_>) -> Result<Target> {
         let whole = reference.length == WHOLE_BUFFER;
         let Some(buffer) = reference.buffer else { return self.slot(&reference) };
@@ -100,7 +100,7 @@ impl Recorder {
         Ok(all)
     }
 
-    /// What a template has for the binding of this index, which may be impossible.
+    /// The template entry of the binding of this index, which may be impossible.
     fn word(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<u64> {
         let reference = bindings.get(index).ok_or_else(|| status!(INTERNAL, "binding {index} is not there"))?;
         let place = match reference.buffer {
@@ -131,7 +131,7 @@ pub(super) fn bind_usual(storage: &mut Storage, lines: Span, bindings: BufferRef
     (written, all)
 }
 
-/// What a template has for a binding that is as nearly all are: a slot of the table that `reach` has, or bytes of a
+/// The template entry of a usual binding: a slot of the table that `reach` has, or bytes of a
 /// buffer that has its memory, which is kept among `resources` if `retains` says so; none for others.
 #[inline(always)]
 fn usual_word(
