@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Checks that `docs/parity.md` explains each flag, environment variable and profiling mode that IREE's C driver has by
-//! its sources, and names tests that exist. The probes compare the two drivers' behaviour and messages (`tests/probes`:
-//! `flags`, `queries`, `capabilities`, `memory_types`, `embedding` and others), in a program that has both.
+//! Checks that `docs/status/parity.md` explains each flag, environment variable and profiling mode that IREE's C driver
+//! has by its sources, and names tests that exist. The probes compare the two drivers' behaviour and messages
+//! (`tests/probes`: `flags`, `queries`, `capabilities`, `memory_types`, `embedding` and others), in a program that has both.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn read(path: &Path) -> String {
 }
 
 fn page() -> String {
-    read(&root().join("docs/parity.md"))
+    read(&root().join("docs/status/parity.md"))
 }
 
 /// What follows each `begin` in `text`, up to `end`.
@@ -106,7 +106,7 @@ fn every_flag_and_variable_and_mode_is_explained() {
     for name in names.collect::<Vec<_>>() {
         check("flag of IREE's tools", &format!("--{name}"));
     }
-    assert!(missing.is_empty(), "docs/parity.md says nothing of: {missing:#?}");
+    assert!(missing.is_empty(), "docs/status/parity.md says nothing of: {missing:#?}");
 }
 
 /// Files below `folder` of these kinds.

@@ -215,7 +215,7 @@ fn wait_by(rig: &Rig, call: Call, points: Points<'_>, timeout: raw::iree_timeout
 }
 
 /// Runs `check` for all flags and calls with a timeout that does not end the wait. IREE's own wait for several
-/// semaphores, which no driver has a part in, ends at once if it is active and has a deadline: docs/findings.md.
+/// semaphores, which no driver has a part in, ends at once if it is active and has a deadline: docs/status/findings.md.
 fn for_each_wait(check: impl Fn(Call, raw::iree_timeout_t, u32)) {
     // SAFETY: a pure function.
     let never = unsafe { raw::iree_infinite_timeout() };

@@ -13,7 +13,7 @@
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `HSA_SIM_AGENTS` | GPUs, see below | `gfx1100` |
-//! | `HSA_SIM_ROCR` | the release of ROCR to behave like where they differ (`docs/rocr.md`): `6.2` or `7.0` | `7.0` |
+//! | `HSA_SIM_ROCR` | the release of ROCR to behave like where they differ (`docs/sim/rocr.md`): `6.2` or `7.0` | `7.0` |
 //! | `HSA_SIM_MEMORY` | `strict` plays caches, which need the fences that a GPU needs ([`machine::caches`]) | `coherent` |
 //! | `HSA_SIM_EXECUTE` | `0` consumes dispatches without running kernels | `1` |
 //! | `HSA_SIM_THREADS` | threads that run a dispatch's workgroups | all processors |
@@ -21,7 +21,7 @@
 //! | `HSA_SIM_TIMEOUT` | seconds that a kernel may run; one that runs longer fails its queue (0: for ever) | `0` |
 //! | `HSA_SIM_STATS` | file that gets counters, calls and [costs](machine::costs) as JSON at the last `hsa_shut_down` | none |
 //! | `HSA_SIM_LEAKS` | `1` reports what is left at the last `hsa_shut_down`, or at exit without it: memory, signals, queues, executables and so on | `0` |
-//! | `HSA_SIM_CHECK` | checks of kernels, separated by commas: `wait`, `sync`, `race`, `equal`, `hazard`, `bounds`, `clamp`, or `all` but `equal` and `clamp` (`docs/sanitizer.md`) | none |
+//! | `HSA_SIM_CHECK` | checks of kernels, separated by commas: `wait`, `sync`, `race`, `equal`, `hazard`, `bounds`, `clamp`, or `all` but `equal` and `clamp` (`docs/sim/checks.md`) | none |
 //! | `HSA_SIM_CHECK_OUTPUT` | file that gets their findings as JSON, one a line | none |
 //! | `HSA_SIM_CHECK_FATAL` | `1` fails the queue of a kernel at its first finding | `0` |
 //! | `HSA_SIM_PROFILE` | file that gets what each instruction of each kernel did; its name ends in `.txt`, `.json` or `.html` | none |

@@ -3,8 +3,8 @@
 //!
 //! When such a pool divides a free block whose last use is to come, the rest of the block forgets that use (`tlsf.c`).
 //! The pool also divides blocks for requesters that it then refuses, so that the next attempt of any requester finds
-//! memory that seems unused (docs/findings.md has the steps). Memory may go back to such a pool only when nothing uses
-//! it any more. The driver detects the fault by trying it out, on a pool without memory.
+//! memory that seems unused (docs/status/findings.md has the steps). Memory may go back to such a pool only when nothing
+//! uses it any more. The driver detects the fault by trying it out, on a pool without memory.
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};

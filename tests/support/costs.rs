@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What the software runtime counts of operations' costs to the GPU (`docs/benchmarks.md`).
+//! What the software runtime counts of operations' costs to the GPU (`docs/status/benchmarks.md`).
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 

@@ -360,8 +360,8 @@ mod tests {
             (step, drawn) = (step + 1, drawn + below.len().max(1));
             next = ROOMS.iter().find(|(room, _)| below.first() == Some(room));
         }
-        let text = include_str!("../../docs/architecture.md");
-        assert!(text.contains(&format!("```text\n{picture}```")), "not in docs/architecture.md:\n{picture}");
+        let text = include_str!("../../docs/design/architecture.md");
+        assert!(text.contains(&format!("```text\n{picture}```")), "not in docs/design/architecture.md:\n{picture}");
         assert_eq!(drawn, ROOMS.len());
     }
 

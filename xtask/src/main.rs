@@ -299,7 +299,7 @@ enum Command {
         #[command(flatten)]
         hsa: HsaOption,
         /// What the sim checks in kernels: `wait,sync,race,equal,hazard,bounds,clamp,init,result`, some of these, or
-        /// `all`, which leaves out `equal`, `clamp` and `result`; see docs/sanitizer.md
+        /// `all`, which leaves out `equal`, `clamp` and `result`; see docs/sim/checks.md
         #[arg(long, value_name = "CHECKS")]
         check: Option<String>,
         /// The tool and its arguments, e.g. iree-run-module --list_devices

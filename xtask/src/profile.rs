@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask profile`: `iree-run-module` writes profiles, of which `iree-profile` tells all that `docs/profiling.md`
-//! says it does.
+//! `cargo xtask profile`: `iree-run-module` writes profiles, and `iree-profile` reports from them all that
+//! `docs/using/profiling.md` says it does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_documentation_has_every_command_and_mode() {
-        let text = include_str!("../../docs/profiling.md");
+        let text = include_str!("../../docs/using/profiling.md");
         for (command, _) in COMMANDS {
             assert!(text.contains(&format!("| `iree-profile {command}` |")), "{command}");
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! `cargo xtask replay`: `iree-run-module` records what it does with a device (`--device_replay_output`), IREE's replay
-//! tools do it again without the module, and the results are the same, bit for bit. `docs/replay.md` tells what can be
-//! recorded and what cannot.
+//! tools do it again without the module, and the results are the same, bit for bit. `docs/using/replay.md` says
+//! what can be recorded and what cannot.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Runs one kernel of a code object on the software GPU, once, with checks: a tool for who writes kernels, or compilers
-//! that make them. `docs/sanitizer.md` shows its use.
+//! that make them. `docs/sim/checks.md` shows its use.
 //!
 //! Exit codes: 0 nothing was found; 1 something was, or the kernel met a fault; 2 wrong usage; 3 it could not be run,
 //! or the arguments do not fit the kernel.

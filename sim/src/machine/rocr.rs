@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Which ROCR the runtime behaves like, and what ROCR's own environment variables choose. `docs/rocr.md` lists every
-//! behaviour with its source.
+//! Which ROCR the runtime behaves like, and what ROCR's own environment variables choose. `docs/sim/rocr.md` lists
+//! every behaviour with its source.
 
 /// A release of ROCR, for what changed between releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

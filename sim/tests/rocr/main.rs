@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What ROCR does, row by row of `docs/rocr.md`, which names these tests. The runtime is started anew for each, as one
-//! release or another.
+//! ROCR's behaviour, row by row of `docs/sim/rocr.md`, which names these tests. The runtime is started anew for each, as
+//! one release or another.
 
 mod code;
 #[path = "../common/mod.rs"]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `docs/rocr.md` holds together: each row says what the sim does, names tests that exist, and is counted.
+//! `docs/sim/rocr.md` holds together: each row says what the sim does, names tests that exist, and is counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-const PAGE: &str = include_str!("../../../docs/rocr.md");
+const PAGE: &str = include_str!("../../../docs/sim/rocr.md");
 const SOURCES: [(&str, &str); 6] = [
     ("code", include_str!("code.rs")),
     ("environment", include_str!("environment.rs")),

@@ -2,10 +2,10 @@
 //! Watches devices whose GPUs may fault without a report.
 //!
 //! ROCR reports the first memory fault and the first reset of all of a process's GPUs, and no later ones. With
-//! HSA_ENABLE_INTERRUPT=0 it reports none (docs/rocr.md). A faulted GPU runs nothing afterwards, so that its packets
-//! and their waiters would wait for ever. From the first fault on, each device of the process has a thread that checks,
-//! less and less often, that queues with work in flight progress. A GPU with a queue that does not is given a packet on
-//! a new queue ([`responds`]). A GPU that runs a long kernel still runs that packet; a faulted GPU does not.
+//! HSA_ENABLE_INTERRUPT=0 it reports none (docs/sim/rocr.md). A faulted GPU runs nothing afterwards, so that its
+//! packets and their waiters would wait for ever. From the first fault on, each device of the process has a thread that
+//! checks, less and less often, that queues with work in flight progress. A GPU with a queue that does not is given a
+//! packet on a new queue ([`responds`]). A GPU that runs a long kernel still runs that packet; a faulted GPU does not.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};

@@ -3,7 +3,7 @@
 //!
 //! Deallocations give memory back with the epoch of their queue, long before that has passed. [`Ranges`] keeps for each
 //! free byte the epochs that must pass before it is used again. IREE's TLSF pool forgets them when it divides a block
-//! (docs/findings.md), so that two queues may get the same memory.
+//! (docs/status/findings.md), so that two queues may get the same memory.
 //!
 //! A request is served with memory that the requester comes after, or whose last use has passed. The second choice is
 //! another slab of the provider. The last is memory that the requester has to wait for, where the request allows that.

@@ -2,7 +2,7 @@
 //! The epoch signal of a queue: how far the GPU is, and what the completion thread sleeps on.
 //!
 //! Nothing waits for two signals at once: from 2025-03 to 2026-07 ROCR wrote behind a list of its own in
-//! `hsa_amd_signal_wait_any` when such a wait ended by another signal than the first (`docs/rocr.md`). So the
+//! `hsa_amd_signal_wait_any` when such a wait ended by another signal than the first (`docs/sim/rocr.md`). So the
 //! completion thread has one reason to wake, and what host threads have to tell goes to the submission thread.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! `cargo xtask bench --gpu-cost`: what operations ask of the GPU, this driver's beside those of IREE's C driver, as
-//! the sim counts it (`sim/src/machine/costs.rs`; docs/benchmarks.md says what each count is). Each driver has a
+//! the sim counts it (`sim/src/machine/costs.rs`; docs/status/benchmarks.md says what each count is). Each driver has a
 //! process of its own, so that memory is one driver's.
 
 use std::cmp::Ordering;

@@ -330,7 +330,7 @@ INLINE f64x2 fma_f64x2(f64x2 a, f64x2 b, f64x2 c) { return __builtin_elementwise
 // An f16 times an f16 plus an f32, as the mixed instructions do it.
 INLINE f32 mix_f32(f16 a, f16 b, f32 c) { return __builtin_fmaf((f32)a, (f32)b, c); }
 INLINE f32 clamp_f32(f32 x) { return __builtin_fminf(__builtin_fmaxf(x, 0.0f) + 0.0f, 1.0f); }
-// Denormal quotients may be rounded twice (docs/numerics.md): those that are not exact are zero here.
+// Denormal quotients may be rounded twice (docs/sim/numerics.md): those that are not exact are zero here.
 INLINE f32 quotient_f32(f32 x, f32 y) {
   const f32 q = x / y;
   return __builtin_fabsf(q) < 0x1p-125f && (f64)q * y != x ? 0.0f : q;

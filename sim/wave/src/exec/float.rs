@@ -355,7 +355,7 @@ macro_rules! division {
         }
 
         /// `v_div_scale`: operand `s0` scaled so that `s2 / s1` can be refined without overflow or loss, and whether
-        /// the quotient must be scaled back by `v_div_fmas` (RDNA3 ISA, V_DIV_SCALE; docs/numerics.md).
+        /// the quotient must be scaled back by `v_div_fmas` (RDNA3 ISA, V_DIV_SCALE; docs/sim/numerics.md).
         pub(crate) fn $scale(s0: $float, s1: $float, s2: $float) -> ($float, bool) {
             let up = $ldexp(s0, $step);
             // By the exponents alone, as hardware's results show.

@@ -224,7 +224,7 @@ fn stochastic_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u3
 
 /// The upper bits of source 1, as many as the mantissa loses, are added to it before it is cut off. `op_sel` chooses
 /// the byte of the destination; the others stay. The document prints rounding to nearest and a mantissa that wraps
-/// around; see docs/numerics.md.
+/// around; see docs/sim/numerics.md.
 fn stochastic<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u32, convert: fn(f32) -> u8) -> Step {
     let shift = 8 * u32::from(op.op_sel >> 2 & 3);
     let mut result = wave.v[op.dst as usize];

@@ -164,8 +164,8 @@ fn every_implemented_op_has_a_case() {
     assert!(unclaimed.is_empty(), "cases exist for ops that are not implemented: {unclaimed:?}");
 }
 
-/// What is decoded and not executed (docs/numerics.md says why), by its mnemonic in the table. What is not decoded is
-/// in `sim-isa`'s `names.txt`.
+/// Instructions that are decoded and not executed (docs/sim/numerics.md says why), by mnemonic. Those that are not
+/// decoded are in `sim-isa`'s `names.txt`.
 const LEFT_OUT: &[&str] = &[
     // Trap handlers, debuggers, the end of code.
     "s_code_end",
