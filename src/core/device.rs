@@ -8,8 +8,8 @@
 mod profiling;
 mod watch;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
@@ -19,8 +19,7 @@ use crate::core::gpu::Gpu;
 use crate::core::gpu::options::Options;
 use crate::core::gpu::topology::Selection;
 use crate::core::profile::Profiler;
-use crate::core::queue::groups::{Groups, Member};
-use crate::core::queue::host_worker::HostWorker;
+use crate::core::queue::groups::Member;
 use crate::core::queue::shared::{DeviceQueues, DeviceShared};
 use crate::core::queue::{Queue, QueueParams};
 use crate::ffi::{FrontierTracker, MAX_QUEUES, Result, SemaphoreList, Status, status};
@@ -75,15 +74,7 @@ impl LogicalDevice {
         }
         let queue_mask = u64::MAX >> (MAX_QUEUES - queue_count);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let shared = Arc::new(DeviceShared {
-            id,
-            epochs: OnceLock::new(),
-            loss: OnceLock::new(),
-            wakeups: Mutex::default(),
-            worker: HostWorker::default(),
-            profiler: Arc::default(),
-            groups: Groups::new(id, queue_count as u32),
-        });
+        let shared = Arc::new(DeviceShared::new(id, queue_count as u32));
         Ok(Self {
             id,
             options,
@@ -237,6 +228,8 @@ impl LogicalDevice {
     /// # Errors
     /// FAILED_PRECONDITION when a fault has ended a GPU for this process; why the device is lost; those of
     /// [`Groups::join`]; what HSA said. The device is as it was.
+    ///
+    /// [`Groups::join`]: crate::core::queue::groups::Groups::join
     pub fn join(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<Arc<Member>> {
         let mut threads = self.threads.lock();
         if self.queues.list().is_empty() {

@@ -17,11 +17,12 @@ use parking_lot::Mutex;
 use crate::core::gpu::Gpu;
 use crate::core::queue::probe::responds;
 use crate::core::queue::shared::DeviceShared;
+use crate::ffi::{thread, thunk};
 
-/// How soon queues are looked at, while they go on.
+/// The time between two looks while queues progress.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// How seldom, while the GPUs run but their queues have nothing new.
+/// The longest time between two looks, while the GPUs run but their queues complete nothing.
 const LONGEST: Duration = Duration::from_secs(8);
 
 /// The thread of a device that looks at its queues, once there is one. Dropped, it ends the thread.
@@ -30,17 +31,23 @@ pub struct Watch(Mutex<Option<(Sender<()>, JoinHandle<()>)>>);
 
 impl Watch {
     /// Starts the thread, if there is none: for the queues of `device` on `gpus`, of which each has `queues_per_gpu`.
-    /// Waits for nothing; may be called on a thread of the HSA runtime.
+    /// The queues may be made later. Waits for nothing; may be called on a thread of the HSA runtime.
     pub fn start(&self, device: &Arc<DeviceShared>, gpus: &[Arc<Gpu>], queues_per_gpu: usize) {
         let mut thread = self.0.lock();
         if thread.is_some() {
             return;
         }
         let (stop, stopped) = channel();
-        let (device, gpus) = (Arc::downgrade(device), gpus.to_vec());
-        let run = move || look_on(&device, &gpus, queues_per_gpu, &stopped);
+        let mut watcher = Watcher::new(device, gpus, queues_per_gpu);
+        let run = move || {
+            let result = thunk::catch(|| watcher.run(&stopped));
+            // Nobody looks any more: what a fault leaves behind would be waited for without end.
+            if let (Err(panic), Some(device)) = (result, watcher.device.upgrade()) {
+                device.lose(panic);
+            }
+        };
         // Without a thread the device is as without a watch.
-        *thread = std::thread::Builder::new().name("amdgpu_rs-watch".into()).spawn(run).ok().map(|run| (stop, run));
+        *thread = thread::spawn("amdgpu_rs-watch".into(), run).ok().map(|run| (stop, run));
     }
 }
 
@@ -48,26 +55,74 @@ impl Drop for Watch {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.0.get_mut().take() {
             drop(stop);
-            // One that panicked has nothing more to tell.
+            // It catches its panics.
             let _ = thread.join();
         }
     }
 }
 
-fn look_on(device: &Weak<DeviceShared>, gpus: &[Arc<Gpu>], queues_per_gpu: usize, stopped: &Receiver<()>) {
-    let (mut interval, mut seen) = (SHORTEST, Vec::new());
-    while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-        let Some(device) = device.upgrade().filter(|device| device.loss.get().is_none()) else { return };
+/// The state of a watch's thread.
+struct Watcher {
+    device: Weak<DeviceShared>,
+    gpus: Vec<Arc<Gpu>>,
+    queues_per_gpu: usize,
+    /// [`DeviceShared::unfinished`] at the last look; empty before the first look, and while there are no queues.
+    seen: Vec<Option<u64>>,
+    /// The time to the next look.
+    interval: Duration,
+}
+
+impl Watcher {
+    fn new(device: &Arc<DeviceShared>, gpus: &[Arc<Gpu>], queues_per_gpu: usize) -> Self {
+        let device = Arc::downgrade(device);
+        Self { device, gpus: gpus.to_vec(), queues_per_gpu, seen: Vec::new(), interval: SHORTEST }
+    }
+
+    /// Looks at the queues until `stopped` is disconnected, or the device is lost or gone.
+    fn run(&mut self, stopped: &Receiver<()>) {
+        while stopped.recv_timeout(self.interval) == Err(RecvTimeoutError::Timeout) && self.look() {}
+    }
+
+    /// Looks at the queues once and marks the device lost if one of its GPUs has stopped. Returns false if there is
+    /// nothing more to look for.
+    fn look(&mut self) -> bool {
+        let Some(device) = self.device.upgrade().filter(|device| device.loss.get().is_none()) else { return false };
         let now = device.unfinished();
-        let stuck = |index: usize| now[index].is_some() && seen.get(index) == Some(&now[index]);
-        let is_stuck = |gpu: usize| (gpu * queues_per_gpu..(gpu + 1) * queues_per_gpu).any(stuck);
-        let silent = gpus.iter().enumerate().find(|(index, gpu)| is_stuck(*index) && !responds(gpu));
-        if let Some((index, gpu)) = silent {
-            let queues = (index * queues_per_gpu..(index + 1) * queues_per_gpu).filter(|queue| now[*queue].is_some());
-            device.lose(gpu.describe_silence(queues.fold(0, |bits, queue| bits | 1 << queue)));
-            return;
+        let is_stuck = |queue: &usize| now[*queue].is_some() && self.seen.get(*queue) == Some(&now[*queue]);
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            let queues = index * self.queues_per_gpu..(index + 1) * self.queues_per_gpu;
+            // Fewer while the device's queues are being made.
+            let queues = queues.start.min(now.len())..queues.end.min(now.len());
+            if queues.clone().any(|queue| is_stuck(&queue)) && !responds(gpu) {
+                let busy = queues.filter(|queue| now[*queue].is_some());
+                device.lose(gpu.describe_silence(busy.fold(0, |bits, queue| bits | 1 << queue)));
+                return false;
+            }
         }
-        interval = if now == seen { (2 * interval).min(LONGEST) } else { SHORTEST };
-        seen = now;
+        self.interval = if now == self.seen { (2 * self.interval).min(LONGEST) } else { SHORTEST };
+        self.seen = now;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rig, queue};
+
+    /// A device is watched from before its queues are made if another GPU has faulted by then.
+    #[test]
+    fn a_device_may_be_watched_before_it_has_queues() {
+        let rig = Rig::new();
+        let (queue, _) = queue(&rig);
+        let device = Arc::new(DeviceShared::new(u64::MAX, 1));
+        let mut watcher = Watcher::new(&device, &[queue.gpu().clone()], 1);
+        assert!(watcher.look() && watcher.look());
+        assert_eq!(watcher.interval, 4 * SHORTEST, "nothing has happened");
+        let epochs = queue.epochs();
+        assert!(device.epochs.set([epochs].into()).is_ok());
+        assert!(watcher.look());
+        assert_eq!((&*watcher.seen, watcher.interval), (&[None][..], SHORTEST));
+        assert!(device.loss.get().is_none());
     }
 }

@@ -93,6 +93,19 @@ impl Epochs {
 }
 
 impl DeviceShared {
+    /// Makes the state of the device `id`, which will have `queue_count` queues.
+    pub fn new(id: u64, queue_count: u32) -> Self {
+        Self {
+            id,
+            epochs: OnceLock::new(),
+            loss: OnceLock::new(),
+            wakeups: Mutex::default(),
+            worker: HostWorker::default(),
+            profiler: Arc::default(),
+            groups: Groups::new(id, queue_count),
+        }
+    }
+
     /// The last complete epoch of each queue that has work in flight, by their ordinals.
     pub fn unfinished(&self) -> Vec<Option<u64>> {
         let epochs = self.epochs.get().map_or(&[][..], |epochs| epochs);
