@@ -69,17 +69,35 @@ impl Output {
     }
 }
 
-/// Runs all of the workspace's tests, and those under a model checker, and prints the failed ones.
+/// Packages whose tests are run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Packages {
+    /// The workspace without the software GPU, whose test build alone takes minutes.
+    WithoutSim,
+    /// The workspace, and the driver once more under a model checker.
+    All,
+}
+
+/// The software GPU's packages and those that depend on them.
+const SIM: [&str; 4] = ["check-kernel", "hsa-sim", "hsakmt-sim", "sim-wave"];
+
+/// Runs the packages' tests, and prints the failed ones.
 ///
 /// # Errors
 /// When the tests do not compile.
-pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
+pub fn run(layout: &Layout, steps: &Steps, packages: Packages) -> Result<Tally> {
     let mut tests = layout.cargo();
     tests.args(["test", "--workspace", "--no-fail-fast", "--locked"]);
+    if packages == Packages::WithoutSim {
+        tests.args(SIM.iter().flat_map(|package| ["--exclude", package]));
+    }
     // The driver's tests run on the sim that set-up built.
     tests.env("AMDGPU_RS_TEST_HSA", layout.sim_library());
     limit_kernels(&mut tests, KERNEL_LIMIT);
     let mut tally = run_command("Unit and integration tests", tests, steps)?;
+    if packages == Packages::WithoutSim {
+        return Ok(tally);
+    }
 
     // What host threads share without locks, with loom's atomics in the place of the real ones.
     let mut models = layout.cargo();

@@ -50,6 +50,7 @@ mod soak;
 mod steps;
 mod tally;
 mod target;
+mod tiers;
 mod trace;
 mod widths;
 
@@ -66,9 +67,9 @@ use flavor::{Flavor, Sanitizer};
 use hsa::Hsa;
 use layout::Layout;
 use setup::Build;
-use steps::{Steps, timed};
+use steps::Steps;
 use tally::Tally;
-use target::Target;
+use target::{Target, targets_or};
 
 /// Set-up, tests and demo of amdgpu_rs.
 ///
@@ -103,9 +104,12 @@ enum Command {
         #[command(flatten)]
         hsa: HsaOption,
     },
-    /// Runs every test of the project
+    /// Tests the driver, the models, one GPU's conformance and samples of the rest in ten minutes; `--all`: everything
     Test {
-        /// The GPU that the sim plays for models and conformance tests; all that are tested if not given
+        /// Every test of the project, in forty minutes or so
+        #[arg(long)]
+        all: bool,
+        /// The GPU that the sim plays for models and conformance tests; gfx1100 or, with --all, each one tested if not given
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
         #[command(flatten)]
@@ -450,15 +454,22 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
                     &filter,
                 )?
             } else {
-                let all = [configurations::TARGETS.as_slice(), &MODELS_TARGETS].concat();
-                run_models(&layout, &steps, &targets_or(target, &all)?, &hsa.hsa, &conditions)?
+                let all = [configurations::TARGETS.as_slice(), &tiers::MODELS_TARGETS].concat();
+                let mut total = Tally::default();
+                for target in &targets_or(target, &all)? {
+                    total += models::run(&layout, &steps, target, &hsa.hsa, &conditions)?;
+                }
+                total
             })?;
         }
         Command::CheckMutations { target, model } => {
             setup::everything(&layout, &steps, Build::Tools)?;
             check_mutations::run(&layout, &steps, &targets_or(target, &check_mutations::TARGETS)?, &model)?;
         }
-        Command::Test { target, junit } => junit.conclude(&steps, test(&layout, &steps, target))?,
+        Command::Test { all, target, junit } => {
+            let tier = if all { tiers::all } else { tiers::quick };
+            junit.conclude(&steps, tier(&layout, &steps, target))?;
+        }
         Command::Cts { configurations: true, junit, .. } => {
             junit.conclude(&steps, configurations::run_all(&layout, &steps))?;
         }
@@ -612,107 +623,6 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> R
         device_binaries::rebuild(&layout.root, toolchain, &folder, |target| step.note(target))?;
         device_binaries::write_lists(&layout.root)
     })
-}
-
-/// The one of them that Debian's ROCR knows.
-const ROCR_TARGET: &str = "gfx90a";
-
-/// Where the models run besides, or IREE's compiler refuses to make them.
-const MODELS_TARGETS: [&str; 5] = ["gfx906", "gfx908", "gfx1010", "gfx1030", "gfx1250"];
-
-/// How long a soak on one target is among all tests.
-const SOAK_TIME: Duration = Duration::from_secs(75);
-
-fn run_models(layout: &Layout, steps: &Steps, targets: &[Target], hsa: &Hsa, conditions: &Conditions) -> Result<Tally> {
-    let mut total = Tally::default();
-    for target in targets {
-        total += models::run(layout, steps, target, hsa, conditions)?;
-    }
-    Ok(total)
-}
-
-/// Networks of many small allocations, with state: those whose memory goes from queue to queue.
-const RACING_NETWORKS: &str = "silero-*";
-
-/// How long a soak under the check for races is among all tests.
-const RACE_SOAK_TIME: Duration = Duration::from_secs(30);
-
-/// Samples of what allocates on several queues, under the check for races.
-fn run_races(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
-    let mut total = Tally::default();
-    for queues in [2, 4] {
-        let race = Conditions::race(Some(queues));
-        total += models::run(layout, steps, target, &Hsa::Sim, &race)?;
-        total += onnx::networks::run(layout, steps, std::slice::from_ref(target), &race, RACING_NETWORKS)?;
-        let options = soak::Options { seed: 1, time: RACE_SOAK_TIME, programs: u64::MAX };
-        total += soak::run(layout, steps, target, options, &race)?;
-    }
-    Ok(total)
-}
-
-/// The target that was given, or those by default.
-fn targets_or(target: Option<Target>, default: &[&str]) -> Result<Vec<Target>> {
-    match target {
-        Some(target) => Ok(vec![target]),
-        None => default.iter().map(|name| name.parse().map_err(Error::setup)).collect(),
-    }
-}
-
-/// All tests; each group runs whatever the ones before it gave.
-fn test(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tally> {
-    target.iter().try_for_each(|target| target.check_compiled(&Hsa::Sim))?;
-    let of_kernels = targets_or(target.clone(), &isa::TARGETS)?;
-    let of_models = if target.is_none() { targets_or(None, &MODELS_TARGETS)? } else { Vec::new() };
-    let targets = targets_or(target, &configurations::TARGETS)?;
-    setup::everything(layout, steps, Build::ToolsAndCts(&targets[0]))?;
-    // First what is installed.
-    setup::bazel(layout, steps)?;
-    let mut total = libtest::run(layout, steps)?;
-    total += bad_input::run(layout, steps, &targets[0])?;
-    total += hsa_failures::run(layout, steps)?;
-    total += kernels::run(layout, steps, &of_kernels, kernels::SAMPLE)?;
-    setup::everything(layout, steps, Build::Bench)?;
-    total += bench::smoke(layout, steps)?;
-    total += bench::guard::run(layout, steps)?;
-    setup::everything(layout, steps, Build::Replay)?;
-    total += replay::run(layout, steps, &targets[0])?;
-    total += probes::run_all(layout, steps)?;
-    total += profile::run(layout, steps, &targets[0])?;
-    total += bazel::run(layout, steps)?;
-    total += run_races(layout, steps, &targets[0])?;
-    // A finding is a failure, too, so that the sample need not be run without the check.
-    let race = Conditions::race(None);
-    for target in &targets {
-        total += examples::run(layout, steps, target)?;
-        let options = soak::Options { seed: 1, time: SOAK_TIME, programs: u64::MAX };
-        total += soak::run(layout, steps, target, options, Conditions::DEFAULT)?;
-        total += models::run(layout, steps, target, &Hsa::Sim, Conditions::DEFAULT)?;
-        let (sample, time) = timed(|| onnx::run_sample(layout, steps, target, &race));
-        let sample = sample?;
-        steps.record(&format!("ONNX on {target}"), "the sample", sample.verdict(), Some(time));
-        total += sample;
-        // The kernels of the conformance tests are compiled for one target at a time.
-        setup::everything(layout, steps, Build::ToolsAndCts(target))?;
-        let options = cts::Options {
-            target,
-            hsa: &Hsa::Sim,
-            variables: &[],
-            conditions: Conditions::DEFAULT,
-            command_buffer_mode: None,
-            repeat: 1,
-            filter: None,
-        };
-        total += cts::run(layout, steps, &options)?;
-        total += configurations::run(layout, steps, target)?;
-        if target.as_ref() == ROCR_TARGET {
-            setup::ensure_thunk(layout, steps)?;
-            total += bad_input::run_on_rocr(layout, steps, target)?;
-            total += models::run(layout, steps, target, &Hsa::Rocr, Conditions::DEFAULT)?;
-            total += cts::run(layout, steps, &cts::Options { hsa: &Hsa::Rocr, ..options })?;
-        }
-    }
-    total += run_models(layout, steps, &of_models, &Hsa::Sim, Conditions::DEFAULT)?;
-    Ok(total)
 }
 
 /// Prints the closing line; failures become the exit code.

@@ -127,6 +127,17 @@ impl AsRef<str> for Target {
     }
 }
 
+/// The target that was given, or those of `default`.
+///
+/// # Errors
+/// When the sim does not play a target of `default`.
+pub fn targets_or(target: Option<Target>, default: &[&str]) -> Result<Vec<Target>> {
+    match target {
+        Some(target) => Ok(vec![target]),
+        None => default.iter().map(|name| name.parse().map_err(Error::setup)).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
