@@ -24,52 +24,80 @@ const SILENCE: Duration = Duration::from_secs(300);
 pub enum Backend<'a> {
     /// IREE's CPU backend: the reference.
     Cpu,
+    /// The same as [`DEVICES`] devices.
+    CpuDevices,
     /// A GPU.
     Gpu(&'a Target),
     /// A GPU, by what is compiled for IREE's HIP driver.
     Hip(&'a Target),
+    /// [`DEVICES`] devices, which are those of this list in turn: each is what follows `amdgpu_rs://`, and may be
+    /// several GPUs.
+    GpuDevices(&'a Target, &'a [&'a str]),
 }
+
+/// The devices of a module for several: it names them `d0`, `d1` and so on.
+pub const DEVICES: usize = 8;
 
 impl<'a> Backend<'a> {
     /// What `iree-compile` is called with.
     pub fn flags(self) -> Vec<String> {
         match self {
-            Self::Cpu => vec![
-                "--iree-hal-target-device=local".to_owned(),
-                "--iree-hal-local-target-device-backends=llvm-cpu".to_owned(),
-                "--iree-llvmcpu-target-cpu=generic".to_owned(),
-            ],
+            Self::Cpu => [vec!["--iree-hal-target-device=local".to_owned()], cpu_flags()].concat(),
+            Self::CpuDevices => [target_devices("local"), cpu_flags()].concat(),
             Self::Gpu(target) => {
                 vec!["--iree-hal-target-device=amdgpu".to_owned(), format!("--iree-rocm-target={target}")]
             }
             Self::Hip(target) => {
                 vec!["--iree-hal-target-device=hip".to_owned(), format!("--iree-rocm-target={target}")]
             }
+            Self::GpuDevices(target, _) => {
+                [target_devices("amdgpu"), vec![format!("--iree-rocm-target={target}")]].concat()
+            }
         }
     }
 
-    /// The `--device` of `iree-run-module` for modules of this backend.
+    /// The name of the driver that runs modules of this backend.
     pub fn device(self) -> &'static str {
         match self {
-            Self::Cpu => "local-sync",
-            Self::Gpu(_) | Self::Hip(_) => "amdgpu_rs",
+            Self::Cpu | Self::CpuDevices => "local-sync",
+            Self::Gpu(_) | Self::Hip(_) | Self::GpuDevices(..) => "amdgpu_rs",
+        }
+    }
+
+    /// Each `--device` of `iree-run-module` for modules of this backend.
+    fn devices(self) -> Vec<String> {
+        match self {
+            Self::CpuDevices => vec![self.device().to_owned(); DEVICES],
+            Self::GpuDevices(_, list) => {
+                list.iter().cycle().take(DEVICES).map(|part| format!("{}://{part}", self.device())).collect()
+            }
+            Self::Cpu | Self::Gpu(_) | Self::Hip(_) => vec![self.device().to_owned()],
         }
     }
 
     /// The GPU.
     pub fn gpu(self) -> Option<&'a Target> {
         match self {
-            Self::Cpu => None,
-            Self::Gpu(target) | Self::Hip(target) => Some(target),
+            Self::Cpu | Self::CpuDevices => None,
+            Self::Gpu(target) | Self::Hip(target) | Self::GpuDevices(target, _) => Some(target),
         }
     }
+}
+
+fn cpu_flags() -> Vec<String> {
+    ["--iree-hal-local-target-device-backends=llvm-cpu", "--iree-llvmcpu-target-cpu=generic"].map(str::to_owned).into()
+}
+
+/// What names the devices of a module for several: the n-th of `kind` that the module is run with is `d<n>`.
+fn target_devices(kind: &str) -> Vec<String> {
+    (0..DEVICES).map(|n| format!("--iree-hal-target-device=d{n}={kind}[{n}]")).collect()
 }
 
 impl fmt::Display for Backend<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cpu => f.write_str("the CPU"),
-            Self::Gpu(target) => target.fmt(f),
+            Self::Cpu | Self::CpuDevices => f.write_str("the CPU"),
+            Self::Gpu(target) | Self::GpuDevices(target, _) => target.fmt(f),
             Self::Hip(target) => write!(f, "{target} by HIP"),
         }
     }
@@ -81,8 +109,8 @@ impl fmt::Display for Backend<'_> {
 /// When the compiler fails.
 pub fn compile(layout: &Layout, step: &Step, source: &Path, backend: Backend) -> Result<PathBuf> {
     let folder = layout.of_compiler("modules").join(match backend {
-        Backend::Cpu => "cpu".to_owned(),
-        Backend::Gpu(target) => target.to_string(),
+        Backend::Cpu | Backend::CpuDevices => "cpu".to_owned(),
+        Backend::Gpu(target) | Backend::GpuDevices(target, _) => target.to_string(),
         Backend::Hip(target) => format!("{target}-hip"),
     });
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
@@ -141,7 +169,7 @@ impl Call<'_> {
         }
         let mut command = layout.command(layout.tool("iree-run-module"));
         command
-            .arg(format!("--device={}", backend.device()))
+            .args(backend.devices().iter().map(|device| format!("--device={device}")))
             .arg(format!("--module={}", self.module.display()))
             .arg(format!("--function={}", self.function));
         for input in self.inputs {

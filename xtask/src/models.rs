@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Runs the models of `models/models.toml` on the GPU and on IREE's CPU backend and compares the results. The file
-//! states how inputs are made and what agreement means; this module is that text in code.
+//! Runs the models of `models/models.toml` on the GPU, or on several, and on IREE's CPU backend and compares the
+//! results. The file states how inputs are made and what agreement means; this module is that text in code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,15 @@ pub struct Model {
     /// How many tensors it returns.
     #[serde(default = "one")]
     pub results: usize,
+    /// If it is for several devices, lists of them with spaces between; each list is a run.
+    #[serde(default)]
+    devices: Vec<String>,
+    /// Such lists of GPUs that do not reach each other's memory.
+    #[serde(default)]
+    without_peers: Vec<String>,
+    /// Such lists, with which the driver refuses to run it.
+    #[serde(default)]
+    refused_without_peers: Vec<String>,
     tolerance: Tolerance,
 }
 
@@ -72,6 +81,11 @@ struct Tolerance {
 }
 
 impl Model {
+    /// Whether it is for one device.
+    fn is_for_one(&self) -> bool {
+        [&self.devices, &self.without_peers, &self.refused_without_peers].iter().all(|lists| lists.is_empty())
+    }
+
     /// Its source, in `models/`.
     pub fn file(&self) -> &Path {
         &self.file
@@ -101,12 +115,91 @@ struct Agreement {
     stats: Option<SimStats>,
 }
 
+/// One model on one machine.
+struct Run<'a> {
+    model: &'a Model,
+    /// The GPUs that there are.
+    machine: Target,
+    /// What follows `amdgpu_rs://` in each device of a model for several.
+    devices: Vec<&'a str>,
+    /// Whether the driver has to refuse it.
+    is_refused: bool,
+}
+
+/// What the driver says of memory that a GPU does not reach.
+const REFUSAL: &str = "has no access to the memory of the buffer";
+
+impl<'a> Run<'a> {
+    /// All runs that `target` has the GPUs for; if it is one GPU with no settings and on the sim, there are as many as
+    /// each run needs.
+    fn all(models: &'a [Model], target: &Target, hsa: &Hsa) -> Result<Vec<Self>> {
+        let is_any_machine = target.agents() == target.as_ref() && hsa.is_on_sim();
+        let has_peers = !["peers=no", "bar=small", "bar=none"].iter().any(|lack| target.agents().contains(lack));
+        let mut runs = Vec::new();
+        for model in models {
+            if model.is_for_one() {
+                runs.push(Self { model, machine: target.clone(), devices: Vec::new(), is_refused: false });
+                continue;
+            }
+            let kinds = [
+                (&model.devices, true, false),
+                (&model.without_peers, false, false),
+                (&model.refused_without_peers, false, true),
+            ];
+            for (lists, peers, is_refused) in kinds {
+                for list in lists {
+                    let needed = gpus_of(list)?;
+                    let machine = if is_any_machine {
+                        copies(target, needed, peers)?
+                    } else if peers == has_peers && !is_refused && needed <= gpus(target) {
+                        target.clone()
+                    } else {
+                        continue;
+                    };
+                    runs.push(Self { model, machine, devices: list.split(' ').collect(), is_refused });
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    fn name(&self) -> String {
+        let devices = if self.devices.is_empty() { String::new() } else { format!(" on {}", self.devices.join(" ")) };
+        let peers = if self.machine.agents().contains("peers=no") { " without peers" } else { "" };
+        format!("{}{devices}{peers}", self.model.name)
+    }
+}
+
+/// How many GPUs the list of devices names.
+fn gpus_of(list: &str) -> Result<usize> {
+    let ordinals = list.split([' ', ',']).map(str::parse::<usize>);
+    let last = ordinals.max_by_key(|ordinal| ordinal.clone().unwrap_or(usize::MAX));
+    let last = last.and_then(std::result::Result::ok);
+    last.map(|last| last + 1).ok_or_else(|| Error::setup(format!("models.toml: no list of devices: '{list}'")))
+}
+
+/// How many GPUs these are, each part of a partitioned one included.
+fn gpus(target: &Target) -> usize {
+    let agents = target.agents().split(',');
+    let of_item = |item: &str| {
+        let is_gpu = item.contains(':') || !item.contains('=');
+        let parts = item.rsplit_once("partitions=").and_then(|(_, number)| number.parse::<usize>().ok());
+        usize::from(is_gpu) + parts.map_or(0, |parts| parts - 1)
+    };
+    agents.map(of_item).sum()
+}
+
+/// So many of the GPU.
+fn copies(target: &Target, count: usize, peers: bool) -> Result<Target> {
+    let one = if peers { target.agents().to_owned() } else { target.agents_with("peers=no") };
+    vec![one; count].join(",").parse().map_err(Error::setup)
+}
+
 /// How a model ended, and how long that took.
 type Outcome = (Result<Agreement>, Duration);
 
 /// Where models run.
 struct Place<'a> {
-    target: &'a Target,
     hsa: &'a Hsa,
     /// Further environment variables.
     variables: &'a [(&'a str, &'a str)],
@@ -118,35 +211,41 @@ struct Place<'a> {
 /// # Errors
 /// When the list cannot be read; a model that fails is counted.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa, conditions: &Conditions) -> Result<Tally> {
-    let models = read_models(layout)?;
+    let models = read_all(layout)?;
+    let runs = Run::all(&models, target, hsa)?;
     let results =
         steps.step(&format!("Models on {target} by {hsa} against the CPU{conditions}"), |step| {
             match refusal(layout, step, target)? {
                 Some(refusal) => Ok(Err(refusal)),
-                None => run_models(layout, step, &models, &Place { target, hsa, variables: &[], conditions }).map(Ok),
+                None => run_models(layout, step, &runs, &Place { hsa, variables: &[], conditions }).map(Ok),
             }
         })?;
     let results = match results {
         Ok(results) => results,
         Err(refusal) => {
             println!("  refused {target:16} iree-compile: {refusal}");
-            return Ok(Tally { skipped: models.len(), ..Tally::default() });
+            return Ok(Tally { skipped: runs.len(), ..Tally::default() });
         }
     };
     let mut tally = Tally::default();
-    for (model, (result, time)) in models.iter().zip(results) {
-        steps.record(&format!("models on {target} by {hsa}{conditions}"), &model.name, (&result).into(), Some(time));
+    for (run, (result, time)) in runs.iter().zip(results) {
+        let name = run.name();
+        steps.record(&format!("models on {target} by {hsa}{conditions}"), &name, (&result).into(), Some(time));
         match result {
             Ok(agreement) => {
                 tally.passed += 1;
                 let counts = agreement
                     .stats
                     .map_or_else(String::new, |stats| format!(", {} wave-instructions", stats.wave_instructions));
-                println!("  ok      {:16} differs by {:.1e}{counts}", model.name, agreement.largest);
+                if run.is_refused {
+                    println!("  ok      {name:36} is refused");
+                } else {
+                    println!("  ok      {name:36} differs by {:.1e}{counts}", agreement.largest);
+                }
             }
             Err(error) => {
                 tally.failed += 1;
-                println!("  FAILED  {:16} {error}", model.name);
+                println!("  FAILED  {name:36} {error}");
             }
         }
     }
@@ -165,40 +264,47 @@ pub fn run_configured(
     target: &Target,
     variables: &[(&str, &str)],
 ) -> Result<(Tally, f64)> {
-    let models = read_models(layout)?;
-    let place = Place { target, hsa: &Hsa::Sim, variables, conditions: Conditions::DEFAULT };
+    let models = read_all(layout)?;
+    let runs = Run::all(&models, target, &Hsa::Sim)?;
+    let place = Place { hsa: &Hsa::Sim, variables, conditions: Conditions::DEFAULT };
     let results =
-        steps.step(&format!("Models on {name} against the CPU"), |step| run_models(layout, step, &models, &place))?;
+        steps.step(&format!("Models on {name} against the CPU"), |step| run_models(layout, step, &runs, &place))?;
     let seconds = results.iter().map(|(_, time)| time.as_secs_f64()).sum();
     let mut tally = Tally::default();
-    for (model, (result, time)) in models.iter().zip(results) {
-        steps.record(&format!("models on {name}"), &model.name, (&result).into(), Some(time));
+    for (run, (result, time)) in runs.iter().zip(results) {
+        steps.record(&format!("models on {name}"), &run.name(), (&result).into(), Some(time));
         match result {
             Ok(_) => tally.passed += 1,
             Err(error) => {
                 tally.failed += 1;
-                println!("  FAILED  {:16} {error}", model.name);
+                println!("  FAILED  {:36} {error}", run.name());
             }
         }
     }
     Ok((tally, seconds))
 }
 
-fn run_models(layout: &Layout, step: &Step, models: &[Model], place: &Place) -> Result<Vec<Outcome>> {
+fn run_models(layout: &Layout, step: &Step, runs: &[Run], place: &Place) -> Result<Vec<Outcome>> {
     let work = layout.build.join("models");
     fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
-    let run = |model: &Model| {
-        step.note(&model.name);
-        timed(|| run_model(layout, step, place, model, &work))
+    let run = |run: &Run| {
+        step.note(&run.name());
+        timed(|| run_model(layout, step, place, run, &work))
     };
-    Ok(models.iter().map(run).collect())
+    Ok(runs.iter().map(run).collect())
 }
 
-/// The list.
+/// The models of the list that are for one device.
 ///
 /// # Errors
 /// When it cannot be read.
 pub fn read_models(layout: &Layout) -> Result<Vec<Model>> {
+    let mut models = read_all(layout)?;
+    models.retain(Model::is_for_one);
+    Ok(models)
+}
+
+fn read_all(layout: &Layout) -> Result<Vec<Model>> {
     read_file(&layout.root.join("models/models.toml"))
 }
 
@@ -220,7 +326,8 @@ fn refusal(layout: &Layout, step: &Step, target: &Target) -> Result<Option<Strin
     Ok(refusal)
 }
 
-fn run_model(layout: &Layout, step: &Step, place: &Place, model: &Model, work: &Path) -> Result<Agreement> {
+fn run_model(layout: &Layout, step: &Step, place: &Place, run: &Run, work: &Path) -> Result<Agreement> {
+    let model = run.model;
     let inputs = model.make_inputs(work)?;
     let source = layout.root.join("models").join(&model.file);
     let call = |backend: Backend| {
@@ -240,11 +347,20 @@ fn run_model(layout: &Layout, step: &Step, place: &Place, model: &Model, work: &
         let counts = call.run(layout, step, backend, place.hsa)?;
         Ok::<_, Error>((Array::read_all(&output)?, counts))
     };
-    let (expected, _) = call(Backend::Cpu)?;
-    let (actual, stats) = call(match model.device {
-        Device::Amdgpu => Backend::Gpu(place.target),
-        Device::Hip => Backend::Hip(place.target),
-    })?;
+    let (cpu, gpu) = match model.device {
+        _ if !run.devices.is_empty() => (Backend::CpuDevices, Backend::GpuDevices(&run.machine, &run.devices)),
+        Device::Amdgpu => (Backend::Cpu, Backend::Gpu(&run.machine)),
+        Device::Hip => (Backend::Cpu, Backend::Hip(&run.machine)),
+    };
+    if run.is_refused {
+        return match call(gpu) {
+            Err(Error::Failed(text)) if text.contains(REFUSAL) => Ok(Agreement { largest: 0.0, stats: None }),
+            Err(error) => Err(error),
+            Ok(_) => Err(Error::Failed(format!("ran, where the driver should say that a GPU {REFUSAL}"))),
+        };
+    }
+    let (expected, _) = call(cpu)?;
+    let (actual, stats) = call(gpu)?;
     let largest = compare(&actual, &expected, &model.tolerance).map_err(Error::Failed)?;
     Ok(Agreement { largest, stats })
 }
@@ -353,6 +469,34 @@ mod tests {
         for (a, e) in [(nan, 1.0), (1.0, nan), (inf, 1.0), (1.0, inf), (-inf, inf), (1.2, 1.0)] {
             assert!(compare_floats(&[a], &[e], &LOOSE).is_err(), "{a} {e}");
         }
+    }
+
+    #[test]
+    fn models_for_several_gpus_run_on_the_machines_that_have_them() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/models.toml");
+        let models = read_file(&path).unwrap();
+        let names = |target: &str, hsa: &Hsa| {
+            let runs = Run::all(&models, &target.parse().unwrap(), hsa).unwrap();
+            let several = runs.into_iter().filter(|run| !run.model.is_for_one());
+            several.map(|run| format!("{}: {}", run.name(), run.machine.agents())).collect::<Vec<_>>()
+        };
+        let everywhere = names("gfx1100", &Hsa::Sim);
+        for run in [
+            "ping_pong on 0 1: gfx1100,gfx1100",
+            "ping_pong on 0 1 without peers: gfx1100:peers=no,gfx1100:peers=no",
+            "data_parallel on 0,1 2,3: gfx1100,gfx1100,gfx1100,gfx1100",
+        ] {
+            assert!(everywhere.iter().any(|name| name == run), "{run} is not among {everywhere:?}");
+        }
+        for none in [names("gfx1100", &Hsa::Path("/opt/rocm".into())), names("gfx1100:bar=small", &Hsa::Sim)] {
+            assert_eq!(none, [""; 0]);
+        }
+        let pair = names("gfx1100:cus=4,gfx1100", &Hsa::Sim);
+        assert!(pair.contains(&"ping_pong on 0 1: gfx1100:cus=4,gfx1100".to_owned()), "{pair:?}");
+        assert!(pair.iter().all(|name| !name.contains('2')), "{pair:?}");
+        let alone = names("gfx1100:peers=no,gfx1100:peers=no", &Hsa::Sim);
+        assert!(!alone.is_empty() && alone.iter().all(|name| name.contains("without peers")), "{alone:?}");
+        assert_eq!(gpus(&"gfx942:memory=shared,partitions=8,gfx942".parse().unwrap()), 9);
     }
 
     #[test]
