@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask check`: what must hold besides the tests.
+//! `cargo xtask check`: static checks, which no test makes.
 
 use crate::device_binaries;
 use crate::error::Result;
@@ -32,10 +32,10 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     device_binaries(layout, steps, device_binaries::DEFAULT_TOOLCHAIN)
 }
 
-/// Whether the checked-in device binaries, and the lists of their targets, are what their sources give.
+/// Verifies that the checked-in device binaries, and the lists of their targets, match a build of their sources.
 ///
 /// # Errors
-/// When they are not, or cannot be built.
+/// When they differ, or cannot be built.
 pub fn device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> Result<()> {
     steps.step("Device binaries are up to date", |step| {
         let scratch = layout.build.join("device-binaries");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The staircase of the driver's rooms: each names what is below it, and nothing above; and IREE's raw bindings where
-//! C's structs are read.
+//! Layering of the driver's modules: each layer may name lower layers only. IREE's raw bindings may be named only in
+//! the modules that read C's structs.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,8 @@ use syn::visit::{self, Visit};
 
 use crate::error::{Context, Error, Result};
 
-/// The rooms, as paths of modules below `src`, from the bottom, and the highest of what each may name: with that, all
-/// that this may name itself. A file is of the longest room that its path begins with.
+/// The layers (rooms, in messages), as paths of modules below `src`, from the bottom, with the highest layers that each
+/// may name. A layer may also name whatever those may name. A file belongs to the layer with the longest matching path.
 const ROOMS: [(&str, &[&str]); 11] = [
     ("ffi", &[]),
     ("ring", &[]),
@@ -28,8 +28,8 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ("api", &["core"]),
 ];
 
-/// Where IREE's raw bindings may be named: in the room that makes them safe, in the one whose functions fill C's slots,
-/// and in the files of the objects with a vtable that rooms between these make.
+/// Modules that may name IREE's raw bindings: the safe wrappers, the functions that fill C's vtables, and the files of
+/// objects with a vtable in the layers between.
 const RAW: [&str; 7] = [
     "ffi",
     "api",
@@ -40,11 +40,10 @@ const RAW: [&str; 7] = [
     "core::memory::transient",
 ];
 
-/// Looks through the sources below `root`/src. What tests name is theirs (`src/testing.rs`, files that end in
-/// `_test.rs`).
+/// Checks the sources below `root`/src. Tests (`src/testing.rs`, files that end in `_test.rs`) may name any module.
 ///
 /// # Errors
-/// The lines that name a room above their own, or raw bindings where they do not belong.
+/// The lines that name a higher layer, or raw bindings outside of [`RAW`].
 pub fn check(root: &Path) -> Result<()> {
     let source = root.join("src");
     let mut wrong = Vec::new();
@@ -71,7 +70,7 @@ pub fn check(root: &Path) -> Result<()> {
     }
 }
 
-/// The room of a module.
+/// The layer of a module.
 fn room(module: &str) -> Option<&'static str> {
     ROOMS.iter().map(|(room, _)| *room).filter(|room| is_in(module, room)).max_by_key(|room| room.len())
 }
@@ -80,7 +79,7 @@ fn is_in(module: &str, room: &str) -> bool {
     module.strip_prefix(room).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// Whether `room` may name `other`.
+/// True if `room` may name `other`.
 fn may_name(room: &str, other: &str) -> bool {
     let below = ROOMS.iter().filter(|(name, _)| *name == room).flat_map(|(_, below)| *below);
     room == other || below.into_iter().any(|below| may_name(below, other))
@@ -91,7 +90,7 @@ fn module(file: &str) -> String {
     file.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::")
 }
 
-/// The lines of a file, a path below `src`, that name what its room may not, with what that is. Its tests are left out.
+/// Returns the lines of a file, a path below `src`, that name a forbidden module, each with a message. Skips tests.
 fn look(file: &str, text: &str) -> syn::Result<Vec<(usize, String)>> {
     let module = module(file);
     let Some(room) = room(&module) else { return Ok(Vec::new()) };
@@ -117,17 +116,17 @@ fn look(file: &str, text: &str) -> syn::Result<Vec<(usize, String)>> {
     Ok(wrong)
 }
 
-/// Finds all that is named by a path from the crate's root, from the module itself or its parents, or as `raw::`, in
+/// Visitor that collects all paths from the crate's root, from the module itself or its parents, or from `raw::`, in
 /// code, in macros and in documentation.
 struct Paths {
-    /// What is looked at.
+    /// Module path of the file.
     module: Vec<String>,
     /// Lines and paths from the crate's root.
     found: Vec<(usize, String)>,
 }
 
 impl Paths {
-    /// A path as it is written.
+    /// Records a path as it is written in the source.
     fn name(&mut self, span: Span, path: &[String]) {
         let first = path.iter().take_while(|part| matches!(part.as_str(), "crate" | "self" | "super")).count();
         let ups = path[..first].iter().filter(|part| *part == "super").count();
@@ -154,7 +153,7 @@ impl Paths {
         }
     }
 
-    /// The paths in what macros are given or made of, or in a tree of names behind `before`.
+    /// Records the paths in a macro's arguments or body, or in a `use` tree behind the prefix `before`.
     fn name_tokens(&mut self, before: &[String], tokens: TokenStream) {
         let begin = || (before.to_vec(), if before.is_empty() { 0 } else { 2 });
         let ((mut path, mut colons), mut span) = (begin(), Span::call_site());
@@ -191,7 +190,7 @@ impl Paths {
         }
     }
 
-    /// The paths from the crate's root in a text.
+    /// Records the paths from the crate's root in a text.
     fn name_in_text(&mut self, span: Span, text: &str) {
         for path in text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
             if path.starts_with("crate::") || path.starts_with("raw::") {
@@ -201,7 +200,7 @@ impl Paths {
     }
 }
 
-/// Whether what has these attributes is only there for tests.
+/// True if an item with these attributes is compiled for tests only.
 pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
         let condition = attribute.parse_args::<TokenStream>().map(|tokens| tokens.to_string().replace(' ', ""));
@@ -270,7 +269,7 @@ impl<'ast> Visit<'ast> for Paths {
         }
     }
 
-    /// Where something is visible, which is the module itself or around it.
+    /// Skips visibilities, which name the module itself or its parents.
     fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 }
 

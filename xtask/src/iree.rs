@@ -19,7 +19,7 @@ use crate::target::Target;
 /// A call that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// What a module is compiled for.
+/// Target backend of a compiled module.
 #[derive(Clone, Copy)]
 pub enum Backend<'a> {
     /// IREE's CPU backend: the reference.
@@ -28,7 +28,7 @@ pub enum Backend<'a> {
     CpuDevices,
     /// A GPU.
     Gpu(&'a Target),
-    /// A GPU, by what is compiled for IREE's HIP driver.
+    /// A GPU, with code for IREE's HIP driver.
     Hip(&'a Target),
     /// [`DEVICES`] devices, which are those of this list in turn: each is what follows `amdgpu_rs://`, and may be
     /// several GPUs.
@@ -39,7 +39,7 @@ pub enum Backend<'a> {
 pub const DEVICES: usize = 8;
 
 impl<'a> Backend<'a> {
-    /// What `iree-compile` is called with.
+    /// Flags of `iree-compile` for this backend.
     pub fn flags(self) -> Vec<String> {
         match self {
             Self::Cpu => [vec!["--iree-hal-target-device=local".to_owned()], cpu_flags()].concat(),
@@ -75,7 +75,7 @@ impl<'a> Backend<'a> {
         }
     }
 
-    /// The GPU.
+    /// The GPU, or `None` for the CPU backend.
     pub fn gpu(self) -> Option<&'a Target> {
         match self {
             Self::Cpu | Self::CpuDevices => None,
@@ -144,23 +144,23 @@ pub struct Call<'a> {
     pub function: &'a str,
     /// `.npy` files, one for each argument.
     pub inputs: &'a [PathBuf],
-    /// Where the results go, one array after the other.
+    /// File for the results, one array after the other.
     pub output: &'a Path,
-    /// How many results the function has.
+    /// Number of the function's results.
     pub results: usize,
-    /// Where the sim is to write its counts.
+    /// File for the sim's counts.
     pub stats: &'a Path,
     /// Further environment variables.
     pub variables: &'a [(&'a str, &'a str)],
-    /// On the GPU.
+    /// Conditions of runs on the GPU.
     pub conditions: &'a Conditions,
 }
 
 impl Call<'_> {
-    /// Runs the call; returns the sim's counts when it ran there.
+    /// Runs the call. Returns the sim's counts if it ran on the sim.
     ///
     /// # Errors
-    /// A failure with the tool's last lines when it does not end well.
+    /// A failure with the tool's last lines if the tool fails.
     pub fn run(&self, layout: &Layout, step: &Step, backend: Backend, hsa: &Hsa) -> Result<Option<SimStats>> {
         for stale in [self.output, self.stats] {
             if stale.exists() {

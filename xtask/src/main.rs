@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The project's commands: `cargo xtask <command>`. Each one first makes
-//! what it needs, from nothing if need be; README.md shows their use.
+//! The project's commands: `cargo xtask <command>`. Each command first installs and builds its prerequisites, from
+//! nothing if need be. README.md shows how to use them.
 //!
-//! Exit codes: 0 all is well; 1 it ran and found failures; 2 wrong usage;
-//! 3 it could not be run. `run` ends with its tool's own exit code.
+//! Exit codes: 0 success; 1 tests or checks failed; 2 wrong usage; 3 the command could not run. `run` exits with the
+//! exit code of its tool.
 
 #![allow(rustdoc::invalid_html_tags, reason = "the doc comments of commands are their help texts")]
 
@@ -78,7 +78,7 @@ use target::{Target, targets_or};
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 struct Arguments {
-    /// Shows what each step runs and prints, which otherwise only goes to build/logs/
+    /// Prints each step's commands and their output, which otherwise only go to build/logs/
     #[arg(long, short, global = true)]
     verbose: bool,
     #[command(subcommand)]
@@ -87,17 +87,17 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Makes everything the other commands need
+    /// Installs and builds everything that the other commands need
     Setup {
         #[command(flatten)]
         target: TargetOption,
     },
-    /// Reads handwritten digits with a compiled model on the sim, or the text in a picture
+    /// Recognizes handwritten digits with a compiled model on the sim, or the text in a picture
     Demo {
-        /// What is read
+        /// Kind of input to read
         #[arg(value_enum, default_value = "digits")]
         what: Reads,
-        /// The picture whose text `ocr` reads, e.g. a PNG; demo/sign.png if not given
+        /// Picture whose text `ocr` reads, e.g. a PNG (default: demo/sign.png)
         image: Option<PathBuf>,
         #[command(flatten)]
         target: TargetOption,
@@ -106,10 +106,10 @@ enum Command {
     },
     /// Tests the driver, the models, one GPU's conformance and samples of the rest in ten minutes; `--all`: everything
     Test {
-        /// Every test of the project, in forty minutes or so
+        /// Runs every test of the project, which takes about forty minutes
         #[arg(long)]
         all: bool,
-        /// The GPU that the sim plays for models and conformance tests; gfx1100 or, with --all, each one tested if not given
+        /// GPU that the sim models for models and conformance tests (default: gfx1100; with --all, each tested target)
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
         #[command(flatten)]
@@ -117,7 +117,7 @@ enum Command {
     },
     /// Runs IREE's HAL conformance tests for a driver
     Cts {
-        /// Whose tests
+        /// Driver to test
         #[arg(long, value_enum, default_value = "amdgpu_rs")]
         driver: cts::Driver,
         #[command(flatten)]
@@ -127,18 +127,18 @@ enum Command {
         /// Builds IREE's C code, the driver and the sim with a sanitizer's checks
         #[arg(long, value_enum, conflicts_with = "driver")]
         sanitizer: Option<Sanitizer>,
-        /// How many times each test program is run; each time with another HSA_SIM_SEED
+        /// Number of runs of each test program, each with another HSA_SIM_SEED
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
-        /// Only the cases that match, e.g. '*Semaphore*' (a GoogleTest filter)
+        /// Runs only the test cases that match, e.g. '*Semaphore*' (a GoogleTest filter)
         #[arg(long, value_name = "GLOB")]
         filter: Option<String>,
-        /// How command buffers are recorded, if not in the driver's own way
+        /// How command buffers are recorded (default: the driver's own way)
         #[arg(long, value_enum, value_name = "MODE")]
         command_buffer_mode: Option<cts::CommandBufferMode>,
         #[command(flatten)]
         conditions: Conditions,
-        /// On all kinds of GPUs and ways to build them in, in turn, with a table of the results
+        /// Tests every configuration of GPUs and build options in turn and prints a table of the results
         #[arg(
             long,
             conflicts_with_all = [
@@ -149,23 +149,23 @@ enum Command {
         #[command(flatten)]
         junit: JunitOption,
     },
-    /// Changes the driver in small wrong ways (mutants/*.toml), and sees that a test fails of each
+    /// Applies small wrong changes to the driver (mutants/*.toml), and checks that a test fails for each
     Mutants {
-        /// Only those whose names match, e.g. 'release-*'
+        /// Runs only the mutants whose names match, e.g. 'release-*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
     },
     /// Runs the models of models/ on the sim and compares the results with the CPU's
     Models {
-        /// The GPU that the sim plays; all that are tested if not given
+        /// GPU that the sim models (default: all tested targets)
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
         #[command(flatten)]
         hsa: HsaOption,
-        /// Real networks from packages of PyPI instead, which are downloaded, compared with onnxruntime
+        /// Runs real networks from PyPI packages, which are downloaded, instead, and compares them with onnxruntime
         #[arg(long, conflicts_with = "hsa")]
         onnx: bool,
-        /// Only the networks that match, e.g. 'silero-*'
+        /// Runs only the networks that match, e.g. 'silero-*'
         #[arg(long, value_name = "GLOB", default_value = "*", requires = "onnx")]
         filter: String,
         #[command(flatten)]
@@ -177,20 +177,20 @@ enum Command {
         target: TargetOption,
         #[command(flatten)]
         conditions: Conditions,
-        /// Only the tests that match, e.g. 'test_softmax_*'
+        /// Runs only the tests that match, e.g. 'test_softmax_*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
-        /// How many tests are compiled and run at the same time; as many as there are cores if not given
+        /// Number of tests that are compiled and run at the same time (default: the number of cores)
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
     },
     /// Runs the small C programs of tests/probes with this driver and IREE's C driver on the sim, and compares the
     /// facts that they print with those that their sources state
     Probes {
-        /// With which driver
+        /// Drivers to run the probes with
         #[arg(long, value_enum, default_value = "both")]
         driver: bench::Drivers,
-        /// Only the probes that match, e.g. 'active_*'; those that are pending, too, if one is named in full
+        /// Runs only the probes that match, e.g. 'active_*'; a pending probe runs only if it is named in full
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
         /// Prints all facts
@@ -201,11 +201,11 @@ enum Command {
     Replay {
         #[command(flatten)]
         target: TargetOption,
-        /// Whose recordings: this driver's, on itself; or those of IREE's C driver on this one, and the other way round
+        /// Driver that records: `amdgpu_rs` replays its own recordings; `amdgpu` and `amdgpu_rs` replay each other's
         #[arg(long, value_enum, default_value = "amdgpu_rs")]
         driver: cts::Driver,
     },
-    /// Writes profiles of models, and has IREE's iree-profile tell all it can of them
+    /// Writes profiles of models and reads them back with every report of IREE's iree-profile
     Profile {
         #[command(flatten)]
         target: TargetOption,
@@ -217,82 +217,82 @@ enum Command {
         #[command(flatten)]
         target: TargetOption,
     },
-    /// Builds IREE with tracing and the driver, and looks for the driver's steps in the trace of a model
+    /// Builds IREE with tracing and the driver, and checks the trace of a model for the driver's steps
     Trace {
         #[command(flatten)]
         target: TargetOption,
     },
-    /// Runs random kernels on the sim and on the host, and compares their results
+    /// Runs random kernels on the sim and on the host, and compares the results
     Kernels {
-        /// The GPU that the sim plays; all that it can if not given
+        /// GPU that the sim models (default: every target of the sim)
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
-        /// Which kernels
+        /// Seed of the first kernels
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
-        /// How many kernels on each target
+        /// Number of kernels on each target
         #[arg(long, value_name = "N", default_value_t = 200)]
         count: u32,
-        /// For how long on each target, instead of a number
+        /// Time limit on each target in seconds, instead of a number of kernels
         #[arg(long, value_name = "N", conflicts_with = "count")]
         seconds: Option<u64>,
     },
-    /// Runs random programs for the HAL on the sim that plays caches, and compares memory with a model of it
+    /// Runs random HAL programs on the sim with cache modelling, and compares memory with a model of it
     Soak {
         #[command(flatten)]
         target: TargetOption,
         /// Builds IREE's C code, the driver, the sim and the programs with a sanitizer's checks
         #[arg(long, value_enum)]
         sanitizer: Option<Sanitizer>,
-        /// For how long
+        /// Time limit in minutes
         #[arg(long, value_name = "N", default_value_t = 5)]
         minutes: u64,
-        /// The first program; the others have the numbers behind it
+        /// Seed of the first program; later programs count up from it
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
-        /// How many programs at most
+        /// Maximum number of programs
         #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
         programs: u64,
         #[command(flatten)]
         conditions: Conditions,
     },
-    /// Measures what operations cost the host, beside IREE's C driver, on the sim without running kernels
+    /// Measures the host's cost of operations next to IREE's C driver, on the sim without running kernels
     Bench {
-        /// Whose operations
+        /// Drivers to measure
         #[arg(long, value_enum, default_value = "both")]
         driver: bench::Drivers,
-        /// The GPU that the sim plays
+        /// GPU that the sim models
         #[arg(long, default_value = bench::DEFAULT_TARGET, value_name = "GFX")]
         target: Target,
-        /// How many times each case is measured; the drivers take turns
+        /// Number of measurements of each case; the drivers take turns
         #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
         repeat: u32,
-        /// Counts instructions, locked ones, allocations and system calls of the submitting thread instead
+        /// Counts the submitting thread's instructions, locked ones, allocations and system calls instead of time
         #[arg(long, conflicts_with = "repeat")]
         counts: bool,
-        /// Counts what operations ask of the GPU (packets, fences, interrupts and so on) instead of measuring time
+        /// Counts the GPU's work for each operation (packets, fences, interrupts and so on) instead of measuring time
         #[arg(long, conflicts_with_all = ["repeat", "counts"])]
         gpu_cost: bool,
-        /// Fails if the counts of some operations of this driver grew over those checked in, benches/counts.toml
+        /// Fails if the counts of some operations of this driver exceed the checked-in counts in benches/counts.toml
         #[arg(long, conflicts_with_all = ["driver", "target", "repeat", "counts", "gpu_cost", "filter"])]
         guard: bool,
-        /// Replaces the counts that are checked in
+        /// Replaces the checked-in counts
         #[arg(long, conflicts_with_all = ["driver", "target", "repeat", "counts", "gpu_cost", "filter", "guard"])]
         update: bool,
-        /// Only the cases that match, e.g. 'dispatch*'
+        /// Runs only the cases that match, e.g. 'dispatch*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
-        /// How command buffers are recorded, if not in the drivers' own way
+        /// How command buffers are recorded (default: the drivers' own way)
         #[arg(long, value_enum, value_name = "MODE", conflicts_with_all = ["guard", "update"])]
         command_buffer_mode: Option<cts::CommandBufferMode>,
     },
-    /// Takes waits, barriers, cache controls and wait states out of the models' kernels, one at a time, and tells which
-    /// of that the sim's checks find
+    /// Removes waits, barriers, cache controls and wait states from the models' kernels, one at a time, and reports
+    /// which removals the sim's checks find
     CheckMutations {
-        /// The GPU; four generations, one after the other, if not given
+        /// GPU that the sim models (default: four generations, one after the other)
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
-        /// The models, by their names, several with commas between; all if not given
+        /// Names of the models, separated by commas (default: all)
         #[arg(long, value_name = "NAME", value_delimiter = ',')]
         model: Vec<String>,
     },
@@ -302,7 +302,7 @@ enum Command {
         target: TargetOption,
         #[command(flatten)]
         hsa: HsaOption,
-        /// What the sim checks in kernels: `wait,sync,race,equal,hazard,bounds,clamp,init,result`, some of these, or
+        /// Checks that the sim makes in kernels: a list of `wait,sync,race,equal,hazard,bounds,clamp,init,result`, or
         /// `all`, which leaves out `equal`, `clamp` and `result`; see docs/sim/checks.md
         #[arg(long, value_name = "CHECKS")]
         check: Option<String>,
@@ -313,7 +313,7 @@ enum Command {
     /// Runs one kernel of a code object on the sim, with checks; needs nothing of IREE
     #[command(disable_help_flag = true)]
     CheckKernel {
-        /// `--help` shows them
+        /// Arguments of check-kernel; `--help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
@@ -321,29 +321,29 @@ enum Command {
     DeviceBinaries {
         #[command(flatten)]
         action: DeviceBinariesAction,
-        /// `clang-22`, `rocm`, `rocm:<folder>` or `zig`
+        /// Compiler: `clang-22`, `rocm`, `rocm:<folder>` or `zig`
         #[arg(long, default_value = device_binaries::DEFAULT_TOOLCHAIN)]
         toolchain: String,
     },
-    /// Counts the instructions that LLVM's disassembler knows, and those of them the sim decodes, executes and tests
+    /// Counts the instructions that LLVM's disassembler knows, and those that the sim decodes, executes and tests
     Isa {
-        /// The processor; all that the sim has tables for if not given
+        /// Target processor (default: every target of the sim)
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
-        /// Names what is not executed
+        /// Lists the instructions that the sim does not execute
         #[arg(long)]
         missing: bool,
-        /// Writes the names that the decoder's errors have for what it does not decode
+        /// Regenerates the decoder's list of names of instructions that it does not decode, for its error messages
         #[arg(long, conflicts_with_all = ["target", "missing"])]
         names: bool,
     },
-    /// Makes an archive of the sim, IREE's tools with the driver, and the driver as a library, for other machines
+    /// Packs the sim, IREE's tools with the driver, and the driver as a library into an archive for other machines
     Dist,
     /// Checks formatting, imports, lints, documentation and generated files
     Check,
 }
 
-/// What the demo reads.
+/// Input of the demo.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Reads {
     /// Handwritten digits
@@ -354,20 +354,20 @@ enum Reads {
 
 #[derive(clap::Args)]
 struct TargetOption {
-    /// The GPU that the sim plays and that kernels are compiled for; several behind commas, kernels for the first
+    /// GPU that the sim models and that kernels are compiled for; with several, separated by commas, the first
     #[arg(long, env = "HSA_SIM_AGENTS", default_value = "gfx1100", value_name = "GFX")]
     target: Target,
 }
 
 #[derive(clap::Args)]
 struct JunitOption {
-    /// Writes what became of each case to a file, as JUnit does, for CI systems to show
+    /// Writes the result of each test case to a JUnit XML file, for CI systems
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 }
 
 impl JunitOption {
-    /// Ends a command that ran tests, which gave `result`: names slow ones, and writes the file if there is to be one.
+    /// Ends a command that ran tests: names the slow ones in `result`, and writes the JUnit file if one was asked for.
     fn conclude(&self, steps: &Steps, result: Result<Tally>) -> Result<()> {
         let records = steps.records();
         junit::print_slow(&records);
@@ -380,14 +380,14 @@ impl JunitOption {
 
 #[derive(clap::Args)]
 struct HsaOption {
-    /// `sim`, `rocr` (AMD's, as Debian packages it, on the sim's machine), or the path of an HSA library or of
+    /// HSA library: `sim`, `rocr` (AMD's runtime from Debian, on the sim's machine), or the path of a library or of
     /// the folder that holds it
     #[arg(long, default_value = "sim", value_name = "sim|rocr|PATH")]
     hsa: Hsa,
 }
 
 impl HsaOption {
-    /// Makes what the library needs beyond [`setup::everything`].
+    /// Installs the library's prerequisites beyond [`setup::everything`].
     fn ensure(&self, layout: &Layout, steps: &Steps) -> Result<()> {
         match self.hsa {
             Hsa::Rocr => setup::ensure_thunk(layout, steps),
@@ -402,7 +402,7 @@ struct DeviceBinariesAction {
     /// Replaces the checked-in files
     #[arg(long)]
     rebuild: bool,
-    /// Fails if the checked-in files are not what their sources give
+    /// Fails if the checked-in files differ from a build of their sources
     #[arg(long)]
     verify: bool,
 }
@@ -625,7 +625,7 @@ fn rebuild_device_binaries(layout: &Layout, steps: &Steps, toolchain: &str) -> R
     })
 }
 
-/// Prints the closing line; failures become the exit code.
+/// Prints the closing line. Failures become the exit code.
 fn conclude(total: Tally) -> Result<()> {
     println!("{total}");
     if total.failed == 0 { Ok(()) } else { Err(Error::Failed(format!("{} test cases failed", total.failed))) }

@@ -29,17 +29,17 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Its name, unique.
+    /// Unique name.
     pub name: String,
     file: PathBuf,
-    /// The function that is called.
+    /// Function to call.
     pub function: String,
     seed: u64,
     inputs: Vec<Input>,
-    /// IREE's target device that it is compiled for.
+    /// IREE's target device of the compiled module.
     #[serde(default)]
     device: Device,
-    /// How many tensors it returns.
+    /// Number of tensors that the function returns.
     #[serde(default = "one")]
     pub results: usize,
     /// If it is for several devices, lists of them with spaces between; each list is a run.
@@ -91,10 +91,10 @@ impl Model {
         &self.file
     }
 
-    /// Writes its inputs to files in `folder`.
+    /// Writes the model's inputs to files in `folder`.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When a file cannot be written.
     pub fn make_inputs(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         let write = |(index, input): (usize, &Input)| {
             let path = folder.join(format!("{}.input{index}.npy", self.name));
@@ -198,7 +198,7 @@ fn copies(target: &Target, count: usize, peers: bool) -> Result<Target> {
 /// How a model ended, and how long that took.
 type Outcome = (Result<Agreement>, Duration);
 
-/// Where models run.
+/// Device and environment of a run of models.
 struct Place<'a> {
     hsa: &'a Hsa,
     /// Further environment variables.
@@ -297,7 +297,7 @@ fn run_models(layout: &Layout, step: &Step, runs: &[Run], place: &Place) -> Resu
 /// The models of the list that are for one device.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file cannot be read or parsed.
 pub fn read_models(layout: &Layout) -> Result<Vec<Model>> {
     let mut models = read_all(layout)?;
     models.retain(Model::is_for_one);
@@ -314,7 +314,7 @@ fn read_file(path: &Path) -> Result<Vec<Model>> {
     Ok(file.model)
 }
 
-/// What the compiler says of a target that it does not know, whatever the model.
+/// Returns the compiler's error if it does not know the target.
 fn refusal(layout: &Layout, step: &Step, target: &Target) -> Result<Option<String>> {
     let mut compiler = Command::new(layout.host_tool("iree-compile"));
     compiler.args(Backend::Gpu(target).flags()).arg("-").args(["-o", "/dev/null"]);
@@ -393,7 +393,7 @@ fn make_input(input: &Input, seed: u64) -> Result<Array> {
     Ok(Array { shape: input.shape.clone(), data })
 }
 
-/// The largest absolute difference, or what does not agree.
+/// Returns the largest absolute difference, or a message about the values that do not agree.
 fn compare(actual: &[Array], expected: &[Array], tolerance: &Tolerance) -> std::result::Result<f64, String> {
     if actual.len() != expected.len() {
         return Err(format!("{} results, the CPU has {}", actual.len(), expected.len()));

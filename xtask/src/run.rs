@@ -12,15 +12,15 @@ use crate::layout::Layout;
 use crate::process;
 use crate::target::Target;
 
-/// How long a kernel of the user's may run on the sim, unless the user says so: long enough for any that ends, so that
-/// one that does not holds up no script for ever.
+/// Time limit of one kernel on the sim, unless the user sets one: longer than any kernel that ends, so that a hanging
+/// kernel does not block a script for ever.
 const KERNEL_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Replaces this process by the tool `words[0]` with the other words as its
-/// arguments, in the caller's current folder. The sim makes the checks that `check` lists.
+/// Replaces this process by the tool `words[0]`, with the other words as its arguments, in the caller's current folder.
+/// `check` is the list of the sim's checks. Does not return on success.
 ///
 /// # Errors
-/// When there is no such tool, or checks are asked of a library that is not on the sim; does not return otherwise.
+/// When there is no such tool, or when `check` is given for a library that does not run on the sim.
 pub fn run(layout: &Layout, target: &Target, hsa: &Hsa, check: Option<&str>, words: &[String]) -> Result<ExitCode> {
     let Some((name, arguments)) = words.split_first() else {
         return Err(Error::setup("no tool was named"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Comments are as wide as code may be, which rustfmt sees to for code alone.
+//! Width of comments. rustfmt keeps the width of code, but not of comments.
 
 use std::fs;
 use std::path::Path;
@@ -10,16 +10,16 @@ use crate::error::{Context, Error, Result};
 /// `max_width` of rustfmt.toml, in characters.
 const MOST: usize = 120;
 
-/// What is not of the project, or made.
+/// Folders with generated or foreign files.
 const SKIPPED: [&str; 3] = ["build", "target", "corpus"];
 
-/// What begins a line of comment, by the names of files.
+/// Line comment markers, by the ends of file names.
 const COMMENTS: [(&str, &str); 5] = [(".rs", "//"), (".c", "//"), (".h", "//"), (".cl", "//"), (".py", "#")];
 
-/// Looks through the sources below `root`.
+/// Checks the sources below `root`.
 ///
 /// # Errors
-/// The lines of comments that are too wide.
+/// The comment lines that are too wide.
 pub fn check(root: &Path) -> Result<()> {
     let mut wide = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -46,7 +46,7 @@ pub fn check(root: &Path) -> Result<()> {
     }
 }
 
-/// The numbers of lines that are comments and too wide; rows of tables cannot be broken.
+/// Returns the numbers of comment lines that are too wide, except rows of tables, which cannot be broken.
 fn too_wide(text: &str, begin: &str) -> impl Iterator<Item = usize> {
     let is_text = move |line: &str| line.starts_with(begin) && !line.trim_start_matches(['/', '!']).starts_with(" | ");
     let is_wide = move |line: &str| line.chars().count() > MOST && is_text(line.trim_start());

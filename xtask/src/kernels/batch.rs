@@ -17,11 +17,11 @@ use crate::layout::Layout;
 use crate::process::{self, Ended};
 use crate::target::Target;
 
-/// Kernels of a batch.
+/// Number of kernels in a batch.
 pub const KERNELS: u32 = 10;
 /// A client that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
-/// What the batches are compiled with, in turn. GlobalISel is not among it: LLVM 22's takes values that differ between
+/// Compiler flags of the batches, in turn. GlobalISel is not among them: LLVM 22's takes values that differ between
 /// lanes for scalars.
 const WAYS: [&[&str]; 5] = [
     &["-O2"],
@@ -33,7 +33,7 @@ const WAYS: [&[&str]; 5] = [
 const HEADER: &str = include_str!("kernels.h");
 const CLIENT: &str = include_str!("client.c");
 
-/// Kernels of neighbouring seeds, compiled in one way.
+/// Kernels of neighbouring seeds, compiled with the same flags.
 pub struct Batch<'a> {
     layout: &'a Layout,
     target: &'a Target,
@@ -43,26 +43,26 @@ pub struct Batch<'a> {
     kernels: Vec<(String, u64, Kernel)>,
 }
 
-/// A kernel that differs.
+/// A kernel whose results differ between the GPU and the host.
 pub struct Finding {
-    /// Its name.
+    /// Name of the kernel.
     pub kernel: String,
-    /// Its seed.
+    /// Seed of the kernel.
     pub seed: u64,
-    /// What its batch was compiled with.
+    /// Compiler flags of the batch.
     pub flags: Vec<String>,
-    /// What the client said of it.
+    /// Message of the client about the kernel.
     pub what: String,
 }
 
-/// What became of some batches.
+/// Results of several batches.
 #[derive(Default)]
 pub struct Outcome {
-    /// Kernels that were run.
+    /// Number of kernels that were run.
     pub run: u32,
-    /// Those of them that differ.
+    /// Kernels whose results differ.
     pub findings: Vec<Finding>,
-    /// Batches that clang ended badly on, with its first line.
+    /// First lines of clang's output for each batch that clang failed to compile.
     pub refused: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl AddAssign for Outcome {
 }
 
 impl<'a> Batch<'a> {
-    /// The batch of this number, counted from `seed`.
+    /// Creates the batch with this number, counted from `seed`.
     ///
     /// # Errors
     /// When its folder cannot be made.
@@ -89,7 +89,7 @@ impl<'a> Batch<'a> {
         Self::of(layout, target, &format!("{target}-{number}"), flags(target, number), kernels.collect())
     }
 
-    /// A batch of one kernel, of which some statements may be left out.
+    /// Creates a batch of one kernel without the statements in `dropped`.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -111,12 +111,12 @@ impl<'a> Batch<'a> {
         Ok(Self { layout, target, folder, flags, kernels })
     }
 
-    /// Where its files are.
+    /// Folder of the batch's files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Statements that its first kernel could have.
+    /// Number of statements of the first kernel, dropped ones included.
     pub fn statements(&self) -> u32 {
         self.kernels.first().map_or(0, |(_, _, kernel)| kernel.statements)
     }
@@ -124,7 +124,7 @@ impl<'a> Batch<'a> {
     /// Compiles and runs the kernels.
     ///
     /// # Errors
-    /// When clang for the host or the client fail.
+    /// When the host's clang or the client fails.
     pub fn run(&self) -> Result<Outcome> {
         self.write_sources()?;
         if let Some(line) = self.compile()? {
@@ -158,7 +158,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Makes `kernels.co` and `client`; the line that tells why there is no code object, if so.
+    /// Builds `kernels.co` and `client`. Returns clang's first line if it failed to compile the code object.
     fn compile(&self) -> Result<Option<String>> {
         let clang = || {
             let mut command = Command::new("clang-22");
@@ -196,7 +196,7 @@ impl<'a> Batch<'a> {
         }))
     }
 
-    /// Runs the client from the kernel at `first` to its end; how many kernels that were.
+    /// Runs the client from the kernel at `first` to the last. Returns the number of kernels that ran.
     fn run_from(&self, first: usize, outcome: &mut Outcome) -> Result<usize> {
         let mut client = Command::new(self.folder.join("client"));
         client.current_dir(&self.folder).arg("kernels.co").arg(first.to_string());
@@ -233,7 +233,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// How the batch of this number is compiled.
+/// Compiler flags of the batch with this number.
 fn flags(target: &Target, number: u64) -> Vec<String> {
     let mut flags: Vec<_> = WAYS[number as usize % WAYS.len()].iter().map(|&flag| flag.to_owned()).collect();
     let (is_gfx9, has_both) = (target.as_ref().len() == 6, target.as_ref() != "gfx1250");
@@ -245,7 +245,7 @@ fn flags(target: &Target, number: u64) -> Vec<String> {
     flags
 }
 
-/// What a compiler says that does not end well.
+/// Runs a compiler. Returns its output if it fails.
 fn refusal(command: Command) -> Result<Option<Vec<String>>> {
     let shown = process::display(&command);
     let mut lines = Vec::new();

@@ -118,16 +118,16 @@ impl Type {
     }
 }
 
-/// What an expression may name.
+/// Names that an expression may use.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
-    /// The work-item's state and what it knows of itself.
+    /// True if the work-item's state and IDs may be used.
     pub state: bool,
     /// Functions with their results and parameters.
     pub functions: &'a [(String, Type, Vec<Type>)],
-    /// Work-items of a workgroup.
+    /// Number of work-items in a workgroup.
     pub group_size: u32,
-    /// Other variables.
+    /// Other variables, with their types.
     pub locals: &'a [(String, Type)],
 }
 

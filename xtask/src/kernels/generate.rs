@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Random kernels in C, from a seed. Each is a sequence of phases with a barrier between them; a phase is statements on
-//! the state of one work-item. On the host the phases run for one work-item after the other. What they are made of is
-//! `kernels.h`.
+//! the state of one work-item. On the host the phases run for one work-item after the other. `kernels.h` defines the
+//! functions and types that the kernels use.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use super::expression::{Scope, Type, VARIABLES, condition, expression};
 use random::Random;
 
-/// Kernels of one seed have the same statements, whichever of them are left out.
+/// Generator of one kernel. A seed gives the same statements, whichever of them are left out.
 pub struct Generator<'a> {
     pub(super) random: Random,
     /// Numbers of statements to leave out.
@@ -20,19 +20,19 @@ pub struct Generator<'a> {
     depth: u32,
 }
 
-/// One kernel's text, and how many statements it could have.
+/// Text of one kernel, and its number of statements.
 pub struct Kernel {
     /// Functions for the GPU and for the host.
     pub text: String,
-    /// Statements, those included that were left out.
+    /// Number of statements, including those left out.
     pub statements: u32,
-    /// Work-items of a workgroup.
+    /// Number of work-items in a workgroup.
     pub group_size: u32,
-    /// Workgroups.
+    /// Number of workgroups.
     pub groups: u32,
 }
 
-/// The kernel `name` of a seed without the statements `dropped`.
+/// Generates the kernel `name` from a seed, without the statements in `dropped`.
 pub fn kernel(name: &str, seed: u64, dropped: &BTreeSet<u32>) -> Kernel {
     let mut generator = Generator { random: Random::new(seed), dropped, statements: 0, loops: 0, depth: 0 };
     generator.kernel(name)
@@ -79,7 +79,7 @@ impl Generator<'_> {
         self.random.below(n) == 0
     }
 
-    /// A function of two to four arguments, with a loop in it.
+    /// Generates a function of two to four arguments, with a loop in it.
     fn function(&mut self, name: &str, known: &mut Vec<(String, Type, Vec<Type>)>) -> String {
         let result = Type::scalar(self);
         let parameters: Vec<Type> = (0..2 + self.random.below(3)).map(|_| Type::any(self)).collect();
@@ -108,7 +108,7 @@ impl Generator<'_> {
         )
     }
 
-    /// An exchange between lanes, for the GPU and for the host; it is a statement that can be left out.
+    /// Generates an exchange between lanes, for the GPU and for the host, as one statement that can be left out.
     fn crossing(&mut self) -> (String, String) {
         let number = self.statements;
         self.statements += 1;
@@ -243,7 +243,7 @@ impl Generator<'_> {
         format!("{} & {}", expression(self, scope, Type::U32, 1), end - 1)
     }
 
-    /// On a word of all work-items, by its own operation, which commutes with itself.
+    /// Generates an atomic on a word that all work-items share. A word has one operation, which commutes with itself.
     fn shared_atomic(&mut self, scope: &Scope) -> String {
         let (cell, ty, operation) = self.pick(&[
             (0, Type::U32, "add"),
@@ -273,7 +273,7 @@ impl Generator<'_> {
         format!("ATOMIC({operation}, ({space} {}*)(e->{cells} + {cell}), {value}, {reach});\n", ty.name())
     }
 
-    /// On a word that no other work-item uses: what was there comes back.
+    /// Generates an atomic on a word that no other work-item uses, and uses the returned old value.
     fn own_atomic(&mut self, scope: &Scope) -> String {
         let ty = self.pick(&[Type::U32, Type::U64, Type::I32, Type::I64]);
         let operation = self.pick(&["add", "sub", "and", "or", "xor", "min", "max", "nand"]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! `cargo xtask kernels`: random kernels in C, compiled by clang for a GPU and for the host, run on both, compared bit
-//! for bit. What one batch of kernels is is decided by its seed, and how it is compiled by its number; a kernel that
-//! differs is made smaller.
+//! for bit. The seed decides the statements of a batch's kernels, and the batch's number the compiler flags. A kernel
+//! whose results differ is then reduced.
 
 mod batch;
 mod expression;
@@ -23,31 +23,31 @@ use crate::tally::Tally;
 use crate::target::Target;
 use batch::{Batch, Finding, Outcome};
 
-/// How much is run on each target.
+/// Amount of work on each target.
 #[derive(Clone, Copy)]
 pub enum Amount {
-    /// So many kernels, rounded up to whole batches.
+    /// Number of kernels, rounded up to whole batches.
     Kernels(u32),
-    /// Until this time is over.
+    /// Time limit.
     Time(Duration),
 }
 
-/// What is run on each target.
+/// Seed and amount of the kernels on each target.
 #[derive(Clone, Copy)]
 pub struct Options {
-    /// Where the kernels begin.
+    /// Seed of the first batch.
     pub seed: u64,
-    /// When they end.
+    /// Number of kernels or time limit.
     pub amount: Amount,
 }
 
-/// What `cargo xtask test` runs: the ways of compiling, and the first ones in the other length of wave.
+/// Sample of `cargo xtask test`: each set of compiler flags, and the first ones with the other wave size.
 pub const SAMPLE: Options = Options { seed: 100, amount: Amount::Kernels(70) };
 
 /// Runs random kernels on the sim's `targets`.
 ///
 /// # Errors
-/// When clang or the sim are missing, or the sim does not play a target; kernels that differ are counted.
+/// When clang or the sim is missing, or the sim does not support a target. Kernels that differ are counted as failures.
 pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], options: Options) -> Result<Tally> {
     if let Some(unknown) = targets.iter().find(|target| !isa::TARGETS.contains(&target.as_ref())) {
         return Err(Error::setup(format!("the sim does not play {unknown}, but {}", isa::TARGETS.join(", "))));
@@ -63,7 +63,7 @@ pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], options: Options)
     Ok(total)
 }
 
-/// Runs batches, one at a time on each core.
+/// Runs batches in parallel, one on each core.
 fn run_on(layout: &Layout, step: &Step, target: &Target, options: Options) -> Result<Outcome> {
     let seen = Mutex::new(Outcome::default());
     let next = AtomicUsize::new(0);
@@ -97,7 +97,7 @@ fn run_on(layout: &Layout, step: &Step, target: &Target, options: Options) -> Re
     Ok(seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
 }
 
-/// Prints what differs, made smaller, and the counts.
+/// Reduces and prints the kernels that differ, and prints the counts.
 fn conclude(layout: &Layout, steps: &Steps, target: &Target, outcome: &Outcome) -> Result<Tally> {
     for (index, Finding { kernel, what, .. }) in outcome.findings.iter().enumerate() {
         println!("  FAILED  {kernel} on {target}: {what}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Makes a kernel that differs smaller: statements are left out as long as it still differs.
+//! Reduces a kernel that differs: leaves statements out as long as the results still differ.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,14 +12,14 @@ use crate::layout::Layout;
 use crate::steps::Step;
 use crate::target::Target;
 
-/// Findings of a target that are made smaller.
+/// Maximum number of findings that are reduced for each target.
 pub const MOST: usize = 5;
 
-/// The folder with the smallest form of a finding: `kernels.c`, `kernels.co` and `client`, and in `differs.txt` what it
-/// printed.
+/// Reduces a finding. Returns the folder of its smallest form: `kernels.c`, `kernels.co` and `client`, and the client's
+/// output in `differs.txt`.
 ///
 /// # Errors
-/// Those of running it.
+/// When a batch of the finding's kernel cannot be compiled or run.
 pub fn reduce(layout: &Layout, step: &Step, target: &Target, finding: &Finding) -> Result<PathBuf> {
     let attempt = |dropped: &BTreeSet<u32>| -> Result<Option<String>> {
         let outcome = Batch::single(layout, target, finding, dropped)?.run()?;
