@@ -2,7 +2,11 @@
 
 //! `cargo xtask check`: static checks, which no test makes.
 
+use clap::CommandFactory;
+
+use crate::Arguments;
 use crate::device_binaries;
+use crate::docs;
 use crate::error::Result;
 use crate::imports;
 use crate::layout::Layout;
@@ -10,7 +14,7 @@ use crate::lock_free;
 use crate::steps::Steps;
 use crate::widths;
 
-/// Formatting, imports, lints, documentation, and generated files that match their
+/// Formatting, imports, lints, documentation and its pages, and generated files that match their
 /// sources. Set-up must have made IREE's tree.
 ///
 /// # Errors
@@ -26,6 +30,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     cargo("Formatting", &["fmt", "--all", "--check", "--", "--color=never"])?;
     steps.step("Imports", |_| imports::check(&layout.root))?;
     steps.step("Lock-free structures", |_| lock_free::check(&layout.root))?;
+    steps.step("Documentation's links, commands and tables", |_| docs::check(&layout.root, &Arguments::command()))?;
     steps.step("Widths of comments", |_| widths::check(&layout.root))?;
     cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;

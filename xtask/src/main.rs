@@ -20,6 +20,7 @@ mod cts;
 mod demo;
 mod device_binaries;
 mod dist;
+mod docs;
 mod error;
 mod examples;
 mod flavor;
