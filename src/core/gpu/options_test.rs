@@ -148,3 +148,27 @@ fn the_help_of_hardware_queues_has_the_most_that_a_device_has() {
     let knob = KNOBS.iter().find(|knob| knob.key == "hardware_queues_per_gpu").expect("the knob");
     assert!(knob.help.contains(&format!("{MAX_QUEUES} over all GPUs")), "{}", knob.help);
 }
+
+/// The list of options in the book is made from [`KNOBS`]; `UPDATE_DOCS=1` writes it.
+#[test]
+fn options_page_has_every_option_as_it_is() {
+    const MARKS: [&str; 2] = ["<!-- begin: options -->\n", "<!-- end: options -->\n"];
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/using/options.md");
+    let page = std::fs::read_to_string(&path).expect("the page of options");
+    let (before, rest) = page.split_once(MARKS[0]).expect("a mark where the list begins");
+    let (_, after) = rest.split_once(MARKS[1]).expect("a mark where the list ends");
+    let mut list = String::new();
+    for knob in KNOBS {
+        let default = match knob.default() {
+            value if value.is_empty() => "no default".to_owned(),
+            value => format!("default `{value}`"),
+        };
+        list.push_str(&format!("* **`{}`** = `{}`, {default}. {}\n", knob.key, knob.values, knob.help));
+    }
+    let made = [before, MARKS[0], "\n", &list, "\n", MARKS[1], after].concat();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &made).expect("writing the page of options");
+        return;
+    }
+    assert!(page == made, "docs/using/options.md is stale; UPDATE_DOCS=1 cargo test --lib options_page writes it");
+}
