@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `iree-run-module` and these commands say when something is wrong: an exit
-//! code, not a crash or a hang, and a message that names what was found.
+//! Errors of `iree-run-module` and of these commands: on bad input each must end with an exit code, without a crash or
+//! a hang, and with a message that names the cause.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::target::Target;
 /// A call that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The GPU of the calls on the sim.
+/// GPU of the calls on the sim.
 const TARGET: &str = "gfx1100";
 
 /// A call that must fail.
@@ -29,9 +29,9 @@ struct Case {
     module: PathBuf,
     device: &'static str,
     call: &'static [&'static str],
-    /// Another HSA library.
+    /// HSA library other than the sim.
     library: Option<&'static str>,
-    /// What the message must hold.
+    /// Substrings of the expected message.
     says: &'static [&'static str],
 }
 
@@ -97,8 +97,8 @@ fn cases(layout: &Layout, step: &Step) -> Result<Vec<Case>> {
     ])
 }
 
-/// GPU faults as AMD's HSA runtime tells of them: of memory by its system event alone, of a kernel by the queue's
-/// callback.
+/// Calls that cause GPU faults on AMD's HSA runtime. It reports memory faults by its system event only, and kernel
+/// faults by the queue's callback.
 fn cases_on_rocr(layout: &Layout, step: &Step, target: &Target) -> Result<Vec<Case>> {
     let module = compile(layout, step, &layout.root.join(FAULTS), Backend::Gpu(target))?;
     let case = |name, call, says| {
@@ -115,8 +115,8 @@ fn cases_on_rocr(layout: &Layout, step: &Step, target: &Target) -> Result<Vec<Ca
     ])
 }
 
-/// Commands of this program that must end with an exit code and a message; `TARGET` is what the conformance tests are
-/// built for.
+/// Commands of this program that must end with an exit code and a message. `TARGET` stands for the target of the
+/// conformance tests.
 const COMMANDS: &[(&str, i32, &str)] = &[
     ("cts --target TARGET --filter nothing", 3, "no case was run"),
     ("bench --driver amdgpu_rs --filter nothing", 3, "no case matches"),
@@ -128,7 +128,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("models --target gfx9", 2, "expected a processor name"),
 ];
 
-/// Runs one of [`COMMANDS`].
+/// Runs one of [`COMMANDS`] and checks its exit code and message.
 fn ends_well(layout: &Layout, step: &Step, target: &Target, (words, code, says): (&str, i32, &str)) -> Result<()> {
     step.note(words);
     let program = std::env::current_exe().context(|| "finding this program".to_owned())?;
@@ -151,7 +151,7 @@ fn ends_well(layout: &Layout, step: &Step, target: &Target, (words, code, says):
 /// Makes each call and prints one line for it. The conformance tests are built for `target`.
 ///
 /// # Errors
-/// When a module cannot be compiled; a case that does not fail as it should is counted.
+/// When a module cannot be compiled. A case without the expected failure is counted.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let results = steps.step("Bad input", |step| {
         let cases = cases(layout, step)?;
@@ -162,11 +162,11 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     Ok(count(steps, results))
 }
 
-/// Makes the calls on AMD's HSA runtime, which the thunk library ([`crate::setup::ensure_thunk`]) has to be there for;
-/// `target` is one that [`FAULTS`] has kernels of.
+/// Makes the calls on AMD's HSA runtime, which needs the thunk library ([`crate::setup::ensure_thunk`]). [`FAULTS`]
+/// must have kernels for `target`.
 ///
 /// # Errors
-/// As [`run`].
+/// When a module cannot be compiled. A case without the expected failure is counted.
 pub fn run_on_rocr(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let results = steps.step("Faults on ROCR", |step| {
         let cases = cases_on_rocr(layout, step, target)?;

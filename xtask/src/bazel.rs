@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! `cargo xtask bazel`: builds the driver's Bazel targets, IREE's runtime and programs with both by Debian's Bazel, and
-//! runs the programs on the sim. `tests/bazel` is the workspace, with stand-ins for what IREE's modules bring.
+//! runs the programs on the sim. The workspace is `tests/bazel`, with stand-ins for the dependencies of IREE's modules.
 
 use std::env;
 use std::process::Command;
@@ -19,7 +19,7 @@ use crate::target::Target;
 
 use Expected::{Fails, Prints};
 
-/// A build that prints nothing for this long hangs; cargo, which it calls, is quiet.
+/// A build that prints nothing for this long hangs. It calls cargo, which prints little.
 const SILENCE: Duration = Duration::from_secs(900);
 
 /// A program that is built and run.
@@ -27,22 +27,22 @@ struct Case {
     name: &'static str,
     program: &'static str,
     flags: &'static [&'static str],
-    /// The GPU that the sim plays and that the example's code object is for.
+    /// GPU that the sim models, and target of the example's code object.
     gpu: &'static str,
     expected: Expected,
 }
 
 enum Expected {
-    /// It ends well, and one of the lines holds this.
+    /// The program succeeds, and one of its lines contains this text.
     Prints(&'static str),
-    /// It is not built, or does not end well, and one of the lines holds this.
+    /// The build or the program fails, and one of the lines contains this text.
     Fails(&'static str),
 }
 
 const LIST_DEVICES: &str = "//:list_devices";
 const HSACO: &str = "@amdgpu_rs//examples/hsaco";
 
-/// What `examples/hsaco` prints.
+/// Output of `examples/hsaco`.
 const RESULT: &str = "2 * x + 1 = 1 3 5 ... 199";
 
 const OPT: &[&str] = &["-c", "opt"];
@@ -52,7 +52,7 @@ const NO_GPU: &[&str] = &["-c", "opt", "--@amdgpu_rs//:device_binary_targets=gfx
 const SOURCE: &[&str] = &["-c", "opt", "--@amdgpu_rs//:device_binary_build_mode=source"];
 const NO_MODE: &[&str] = &["-c", "opt", "--@amdgpu_rs//:device_binary_build_mode=sources"];
 
-/// In an order in which each takes the most of those before it.
+/// Programs, in an order in which each reuses most of the build products of those before.
 const CASES: &[Case] = &[
     Case {
         name: "a program that lists devices",

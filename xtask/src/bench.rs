@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask bench`: what operations cost the host, this driver's beside those of IREE's C driver, on the sim, which
-//! takes packets without running kernels. One process has both drivers and measures them in turns (`benches/submit.c`),
-//! so that their ratio holds on a busy machine, too.
+//! `cargo xtask bench`: the host's cost of operations in this driver and in IREE's C driver, on the sim, which consumes
+//! packets without running kernels. One process loads both drivers and measures them in turns (`benches/submit.c`), so
+//! that their ratio also holds on a busy machine.
 
 pub mod cost;
 pub mod counts;
@@ -31,13 +31,13 @@ use crate::target::Target;
 /// A program that prints nothing for this long hangs in its current case.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What measures the least that there is to do (`benches/floor.c`), as the program names it.
+/// Name of the floor in the program's output: the least work that an operation needs (`benches/floor.c`).
 const FLOOR: &str = "floor";
 
-/// What the sim plays by default.
+/// Default GPU of the sim.
 pub const DEFAULT_TARGET: &str = "gfx1100";
 
-/// The drivers that are measured.
+/// Drivers to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Drivers {
     /// This one
@@ -51,7 +51,7 @@ pub enum Drivers {
 }
 
 impl Drivers {
-    /// The build that has them.
+    /// Build of IREE that contains the drivers.
     pub fn flavor(self) -> Flavor {
         match self {
             Self::AmdgpuRs => Flavor::Plain,
@@ -69,21 +69,21 @@ impl Drivers {
     }
 }
 
-/// What to measure.
+/// Options of a benchmark run.
 pub struct Options<'a> {
-    /// Whose operations.
+    /// Drivers to measure.
     pub drivers: Drivers,
-    /// What the sim plays.
+    /// GPU that the sim models.
     pub target: &'a Target,
-    /// How many samples of each case and driver.
+    /// Number of samples of each case and driver.
     pub repeat: u32,
-    /// Which cases, a glob.
+    /// Glob that selects the cases.
     pub filter: &'a str,
-    /// How both drivers record command buffers, if not in their own way.
+    /// How both drivers record command buffers; `None` for each driver's own way.
     pub command_buffer_mode: Option<CommandBufferMode>,
 }
 
-/// What one driver's samples of a case say, in nanoseconds for each operation.
+/// Samples of one driver and case, in nanoseconds for each operation.
 #[derive(Debug, Default, PartialEq)]
 struct Samples {
     wall: Vec<f64>,
@@ -98,15 +98,15 @@ struct Case {
     drivers: Vec<Samples>,
 }
 
-/// The program's output so far. The first of the names is [`FLOOR`].
+/// Parsed output of the program so far. The first name is [`FLOOR`].
 struct Output {
     names: Vec<&'static str>,
     cases: Vec<Case>,
-    /// Lines that are no samples: errors.
+    /// Lines that are no samples, i.e. errors.
     other: Vec<String>,
 }
 
-/// Measures and prints the table; what was measured before a failure, too. Set-up must have built the program.
+/// Measures and prints the table, also of the cases before a failure. Set-up must have built the program.
 ///
 /// # Errors
 /// When a case fails or none matches.
@@ -120,7 +120,7 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
     if options.filter == "*" { start::run(layout, steps, options, &folder) } else { Ok(()) }
 }
 
-/// Runs each case of this driver once, to see that it runs. Prints what does not.
+/// Runs each case of this driver once, as a smoke test. Prints the cases that fail.
 ///
 /// # Errors
 /// None: a program that fails is counted.
@@ -162,7 +162,7 @@ fn measure(layout: &Layout, step: &Step, options: &Options, folder: &Path) -> (O
     (output, result)
 }
 
-/// Runs the program with `arguments`, `line` for each line that it prints.
+/// Runs the program with `arguments` and passes each line of its output to `line`.
 fn follow(
     layout: &Layout,
     step: &Step,
@@ -184,7 +184,7 @@ fn follow(
     step.follow(command, Some(SILENCE), line)
 }
 
-/// Whether the program ended well; `other` is what it printed that is no measurement.
+/// Returns an error if the program failed. `other` are the lines of its output that are no measurements.
 fn check(ended: Ended, other: &[String]) -> Result<()> {
     let how = match ended {
         Ended::Exit(status) if status.success() => return Ok(()),
@@ -208,7 +208,7 @@ impl Output {
         }
     }
 
-    /// Takes in a line of a form that `benches/submit.c` describes; none for any other.
+    /// Parses a line of the format that `benches/submit.c` describes. Returns `None` for any other line.
     fn sample(&mut self, line: &str) -> Option<()> {
         let (kind, rest) = line.split_once(' ')?;
         let (name, rest) = rest.split_once(' ')?;
@@ -237,8 +237,8 @@ impl Output {
         &mut self.cases[index].drivers[driver]
     }
 
-    /// The floor's wall time, wall and CPU time of each driver and, with two, the first one's as a multiple of the
-    /// second one's.
+    /// Formats the table: the floor's wall time, the wall and CPU time of each driver and, with two drivers, the ratio
+    /// of the first one's to the second one's.
     fn table(&self) -> String {
         let mut text = format!("{:29} {FLOOR:>9}", "ns for each operation");
         for name in &self.names[1..] {
@@ -291,7 +291,7 @@ fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// Half of what the middle half of the values spans, of their median.
+/// Half of the interquartile range of the values, relative to their median.
 fn spread(values: &[f64]) -> String {
     match (quantile(values, 0.25), median(values), quantile(values, 0.75)) {
         (Some(low), Some(median), Some(high)) if median > 0.0 => format!("±{:.0}%", (high - low) / median * 50.0),
@@ -299,15 +299,15 @@ fn spread(values: &[f64]) -> String {
     }
 }
 
-/// A column of a table.
+/// Formats a column of a table.
 fn number(value: Option<f64>, width: usize, decimals: usize) -> String {
     value.map_or_else(|| format!("{:>width$}", "-"), |value| format!("{value:width$.decimals$}"))
 }
 
-/// What this driver is to be at most, as a multiple of the other one, in each case.
+/// Maximum ratio of this driver's time to the other one's that meets the goal, in each case.
 const GOAL: f64 = 0.7;
 
-/// The geometric mean of ratios, and how many of them are as good as they are to be; nothing if there are none.
+/// Formats the geometric mean of the ratios and the number of ratios that meet [`GOAL`]; empty if there are no ratios.
 fn summary(what: &str, ratios: &[f64]) -> String {
     if ratios.is_empty() {
         return String::new();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The mutation test of the sim's checks on compiled models: every wait, barrier, cache control and wait state of their
-//! kernels is taken out of the module, one at a time, and the model is run with all checks. What is not found must not
-//! matter: the instruction is not run, or results are the same however late memory is, or whatever caches keep.
-//! `sim/wave/tests/sanitizer/mutations.rs` does the same with kernels that need no compiler of IREE's.
+//! Mutation test of the sim's checks on compiled models. It removes every wait, barrier, cache control and wait state
+//! of the models' kernels from the module, one at a time, and runs the model with all checks. A removal that no check
+//! finds must not matter: the instruction is not executed, or the results do not depend on when memory operations
+//! complete or which lines caches keep. `sim/wave/tests/sanitizer/mutations.rs` tests handwritten kernels in the same
+//! way, without IREE's compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,28 +22,28 @@ use crate::models::{Model, read_models};
 use crate::steps::{Step, Steps};
 use crate::target::Target;
 
-/// The processors whose kernels are looked at.
+/// Processors whose kernels are mutated.
 pub const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
 
-/// `s_nop 0` on all of them.
+/// `s_nop 0` of all of [`TARGETS`].
 const NOP: u32 = 0xbf80_0000;
 
-/// Seeds of late results, and of what caches keep.
+/// Seeds of delayed memory results, and of the choice of lines that caches keep.
 const SEEDS: [&str; 3] = ["1", "2", "3"];
 
-/// An instruction that orders something.
+/// An instruction that orders memory accesses, waves or hazards.
 struct Order {
     kernel: String,
-    /// In the module's bytes.
+    /// Offset in the module's bytes.
     at: usize,
-    /// From the beginning of the code that the kernel is in.
+    /// Offset from the beginning of the code that contains the kernel.
     offset: u64,
     words: Vec<u32>,
-    /// What stands there instead: no-ops, or fewer wait states.
+    /// Replacement: no-ops, or fewer wait states.
     instead: u32,
     text: String,
     kind: Kind,
-    /// Its kernel's workgroups are one wave.
+    /// True if the kernel's workgroups have one wave only.
     is_alone: bool,
 }
 
@@ -54,26 +55,26 @@ enum Kind {
     Hazard,
 }
 
-/// What became of one that was taken out.
+/// Result of one removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Found,
-    /// The instruction is not run with the model's inputs.
+    /// The model's inputs do not lead to the instruction.
     NotRun,
-    /// A barrier of a workgroup that is one wave.
+    /// The instruction is a barrier, and the workgroup has one wave.
     Alone,
-    /// The results are the same, however late memory is or what caches keep.
+    /// No finding, and the results do not depend on delayed memory or on caches.
     Same,
-    /// No run here could show a difference.
+    /// No finding, but no run here could show a difference.
     Untold,
-    /// The results differ, and nothing was found.
+    /// No finding, although the results differ.
     Missed,
 }
 
-/// Runs all models on `targets` with each instruction taken out, and prints a table and what was not found.
+/// Runs all models on `targets` with each instruction removed, and prints a table and the removals without a finding.
 ///
 /// # Errors
-/// When a model has findings as it is, or one that matters was not found.
+/// When an unchanged model has findings, or a removal that matters has none.
 pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], only: &[String]) -> Result<()> {
     let models = read_models(layout)?;
     let mut missed = 0;
@@ -125,7 +126,7 @@ pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], only: &[String]) 
     if missed == 0 { Ok(()) } else { Err(Error::Failed(format!("{missed} that matter were not found"))) }
 }
 
-/// A model on a target, with what it computes.
+/// A model on a target, with its expected results.
 struct Rig<'a> {
     layout: &'a Layout,
     step: &'a Step,
@@ -135,7 +136,7 @@ struct Rig<'a> {
     work: PathBuf,
     module: Vec<u8>,
     right: Vec<u8>,
-    /// Offsets of the instructions that are run, by kernel.
+    /// Offsets of the executed instructions, by kernel.
     executed: BTreeMap<String, BTreeSet<u64>>,
 }
 
@@ -158,7 +159,7 @@ impl<'a> Rig<'a> {
         Ok(rig)
     }
 
-    /// Runs a module; whether something was found, and what it computed if it came to its end.
+    /// Runs a module. Returns true if there was a finding or the run failed, and the results if the run ended well.
     fn call(&self, module: &[u8], variables: &[(&str, &str)]) -> Result<(bool, Option<Vec<u8>>)> {
         let path = |name: &str| self.work.join(name);
         let (file, output, findings) = (path("module.vmfb"), path("output.npy"), path("findings.json"));
@@ -186,7 +187,7 @@ impl<'a> Rig<'a> {
         Ok((!found.is_empty() || output.is_none(), output))
     }
 
-    /// Which instructions are run, as the sim's profile has them.
+    /// Returns the offsets of the executed instructions, by kernel, from the sim's profile.
     fn profile(&self) -> Result<BTreeMap<String, BTreeSet<u64>>> {
         let path = self.work.join("profile.json");
         self.call(&self.module, &[("HSA_SIM_PROFILE", &path.to_string_lossy())])?;
@@ -233,7 +234,7 @@ impl<'a> Rig<'a> {
         Ok(Outcome::Same)
     }
 
-    /// What orders something in the module's kernels.
+    /// Returns the ordering instructions of the module's kernels.
     fn orders(&self) -> Result<Vec<Order>> {
         // Of ELF files for 64 bits, little-endian, of AMD's HSA.
         const MAGIC: [u8; 8] = [0x7f, b'E', b'L', b'F', 2, 1, 1, 0x40];
@@ -291,7 +292,7 @@ impl<'a> Rig<'a> {
     }
 }
 
-/// What an instruction orders, if it does, and what stands there without it.
+/// Returns the kind of an ordering instruction, and its replacement; `None` for all others.
 fn kind(text: &str) -> Option<(Kind, u32)> {
     let starts = |with: &[&str]| with.iter().any(|start| text.starts_with(start));
     if let Some(n) = text.strip_prefix("s_nop ") {
@@ -310,7 +311,7 @@ fn kind(text: &str) -> Option<(Kind, u32)> {
     starts(&["buffer_gl", "buffer_inv", "buffer_wb", "global_inv", "global_wb"]).then_some((Kind::Cache, NOP))
 }
 
-/// Where a virtual address of an ELF file is in it.
+/// File offset of a virtual address of an ELF file.
 fn file_offset(elf: &[u8], address: u64) -> Option<usize> {
     let number = |at: usize, bytes: usize| {
         let mut number = [0; 8];

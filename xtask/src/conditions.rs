@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! `--check` and `--queues` of commands that run work on the sim: the sim's checks, and the driver's number of hardware
-//! queues. Memory that is given back too early shows in work that several queues share.
+//! queues. Memory that is freed too early shows in work that shares it between queues.
 
 use std::fmt;
 use std::process::Command;
@@ -12,27 +12,27 @@ use crate::hsa::Hsa;
 /// Conditions that work is run under.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Conditions {
-    /// What the sim checks, as for `run`, e.g. `race`: a finding is a failure
+    /// Checks that the sim makes, as for `run`, e.g. `race`; a finding is a failure
     #[arg(long, value_name = "CHECKS")]
     pub check: Option<String>,
-    /// How many hardware queues the driver makes on each GPU, if not its default, two
+    /// Number of hardware queues that the driver makes on each GPU (default: the driver's, two)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub queues: Option<u8>,
 }
 
 impl Conditions {
-    /// The driver's and the sim's own.
+    /// No checks, and the driver's default number of queues.
     pub const DEFAULT: &Self = &Self { check: None, queues: None };
 
-    /// The check for races on so many hardware queues; the driver's default if none.
+    /// The race check, on `queues` hardware queues, or on the driver's default number.
     pub fn race(queues: Option<u8>) -> Self {
         Self { check: Some("race".to_owned()), queues }
     }
 
-    /// Refuses checks on a library that is not on the sim's machine.
+    /// Refuses checks on a library that does not run on the sim.
     ///
     /// # Errors
-    /// When there are some.
+    /// When there are checks.
     pub fn check_hsa(&self, hsa: &Hsa) -> Result<()> {
         match &self.check {
             Some(check) if !hsa.is_on_sim() => {
@@ -42,14 +42,14 @@ impl Conditions {
         }
     }
 
-    /// Has the sim in `command` make the checks.
+    /// Sets the sim's checks in the environment of `command`.
     pub fn apply_check(&self, command: &mut Command) {
         if let Some(check) = &self.check {
             command.env("HSA_SIM_CHECK", check).env("HSA_SIM_CHECK_FATAL", "1");
         }
     }
 
-    /// Sets all of them for a program with IREE's flags and this driver.
+    /// Sets all conditions for a program with IREE's flags and this driver.
     pub fn apply(&self, command: &mut Command) {
         self.apply_check(command);
         command.args(self.queues.map(|queues| format!("--amdgpu_rs_hardware_queues_per_gpu={queues}")));

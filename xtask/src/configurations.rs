@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The conformance tests and the models on GPUs of all kinds, and however they are built in: what the host reaches of
-//! their memory, which pools they have, how they are connected. On the sim, which plays them.
+//! The conformance tests and the models on the sim with all kinds of GPUs and platforms, which differ in host access to
+//! GPU memory, memory pools, and links between GPUs.
 
 use crate::conditions::Conditions;
 use crate::cts::{self, CommandBufferMode};
@@ -14,10 +14,10 @@ use crate::steps::Steps;
 use crate::tally::Tally;
 use crate::target::Target;
 
-/// The GPUs that everything is tested on.
+/// GPUs of all tests.
 pub const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
 
-/// GPUs for `HSA_SIM_AGENTS`, other variables as in a shell in front of them, and what is special about them.
+/// Configurations: GPUs for `HSA_SIM_AGENTS`, preceded by other variables as in a shell, and a short description.
 const CONFIGURATIONS: [(&str, &str); 19] = [
     ("HSA_ENABLE_INTERRUPT=0 gfx1100", "no interrupts: waits poll"),
     ("HSA_SIM_ROCR=6.2 gfx1100", "as ROCm 6.2, which knows no generic targets"),
@@ -40,7 +40,7 @@ const CONFIGURATIONS: [(&str, &str); 19] = [
     ("HSA_SIM_ROCR=6.2 gfx942", "as ROCm 6.2, which knows no generic targets"),
 ];
 
-/// The configurations whose kernels are those of `target`, which set-up must have compiled; prints a row for each.
+/// Runs the configurations that use the kernels of `target`, which set-up must have compiled. Prints a row for each.
 ///
 /// # Errors
 /// When a program is missing or cannot be started.
@@ -107,10 +107,10 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     Ok(total)
 }
 
-/// All of them, after set-up of each kind of GPU.
+/// Runs all configurations, after the set-up of each kind of GPU.
 ///
 /// # Errors
-/// As for [`run`].
+/// When set-up fails, or a program is missing or cannot be started.
 pub fn run_all(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let mut total = Tally::default();
     println!("{:36} {:6} {:>7} {:>7} {:>7} {:>8}", "GPUs", "", "passed", "failed", "skipped", "seconds");

@@ -42,13 +42,13 @@ pub struct Model {
     /// Number of tensors that the function returns.
     #[serde(default = "one")]
     pub results: usize,
-    /// If it is for several devices, lists of them with spaces between; each list is a run.
+    /// For a model that runs on several devices, lists of devices, separated by spaces. Each list is a run.
     #[serde(default)]
     devices: Vec<String>,
-    /// Such lists of GPUs that do not reach each other's memory.
+    /// Further lists, for GPUs without access to each other's memory.
     #[serde(default)]
     without_peers: Vec<String>,
-    /// Such lists, with which the driver refuses to run it.
+    /// Further lists, for GPUs without access to each other's memory, that the driver must refuse.
     #[serde(default)]
     refused_without_peers: Vec<String>,
     tolerance: Tolerance,
@@ -81,12 +81,12 @@ struct Tolerance {
 }
 
 impl Model {
-    /// Whether it is for one device.
+    /// True if the model runs on one device.
     fn is_for_one(&self) -> bool {
         [&self.devices, &self.without_peers, &self.refused_without_peers].iter().all(|lists| lists.is_empty())
     }
 
-    /// Its source, in `models/`.
+    /// Source file, in `models/`.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -118,20 +118,20 @@ struct Agreement {
 /// One model on one machine.
 struct Run<'a> {
     model: &'a Model,
-    /// The GPUs that there are.
+    /// GPUs of the machine.
     machine: Target,
-    /// What follows `amdgpu_rs://` in each device of a model for several.
+    /// The part after `amdgpu_rs://` of each device URI, for a model that runs on several devices.
     devices: Vec<&'a str>,
-    /// Whether the driver has to refuse it.
+    /// True if the driver must refuse the run.
     is_refused: bool,
 }
 
-/// What the driver says of memory that a GPU does not reach.
+/// Part of the driver's error about memory that a GPU has no access to.
 const REFUSAL: &str = "has no access to the memory of the buffer";
 
 impl<'a> Run<'a> {
-    /// All runs that `target` has the GPUs for; if it is one GPU with no settings and on the sim, there are as many as
-    /// each run needs.
+    /// Returns all runs that `target` has enough GPUs for. If `target` is one GPU without settings, on the sim, each
+    /// run gets as many of it as it needs.
     fn all(models: &'a [Model], target: &Target, hsa: &Hsa) -> Result<Vec<Self>> {
         let is_any_machine = target.agents() == target.as_ref() && hsa.is_on_sim();
         let has_peers = !["peers=no", "bar=small", "bar=none"].iter().any(|lack| target.agents().contains(lack));
@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How many GPUs the list of devices names.
+/// Number of GPUs that the list of devices needs.
 fn gpus_of(list: &str) -> Result<usize> {
     let ordinals = list.split([' ', ',']).map(str::parse::<usize>);
     let last = ordinals.max_by_key(|ordinal| ordinal.clone().unwrap_or(usize::MAX));
@@ -178,7 +178,7 @@ fn gpus_of(list: &str) -> Result<usize> {
     last.map(|last| last + 1).ok_or_else(|| Error::setup(format!("models.toml: no list of devices: '{list}'")))
 }
 
-/// How many GPUs these are, each part of a partitioned one included.
+/// Number of GPUs of `target`. Each partition counts.
 fn gpus(target: &Target) -> usize {
     let agents = target.agents().split(',');
     let of_item = |item: &str| {
@@ -189,7 +189,7 @@ fn gpus(target: &Target) -> usize {
     agents.map(of_item).sum()
 }
 
-/// So many of the GPU.
+/// `count` copies of the GPU, with or without access to each other's memory.
 fn copies(target: &Target, count: usize, peers: bool) -> Result<Target> {
     let one = if peers { target.agents().to_owned() } else { target.agents_with("peers=no") };
     vec![one; count].join(",").parse().map_err(Error::setup)
@@ -252,11 +252,11 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa, condition
     Ok(tally)
 }
 
-/// Runs all models on the sim with further environment variables, and prints those that fail; also how long they took,
-/// in seconds.
+/// Runs all models on the sim with further environment variables, and prints the models that fail. Also returns the
+/// time in seconds.
 ///
 /// # Errors
-/// As for [`run`].
+/// When the list cannot be read.
 pub fn run_configured(
     layout: &Layout,
     steps: &Steps,
@@ -294,7 +294,7 @@ fn run_models(layout: &Layout, step: &Step, runs: &[Run], place: &Place) -> Resu
     Ok(runs.iter().map(run).collect())
 }
 
-/// The models of the list that are for one device.
+/// Reads the list's models that run on one device.
 ///
 /// # Errors
 /// When the file cannot be read or parsed.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask bench --gpu-cost`: what operations ask of the GPU, this driver's beside those of IREE's C driver, as
-//! the sim counts it (`sim/src/machine/costs.rs`; docs/status/benchmarks.md says what each count is). Each driver has a
-//! process of its own, so that memory is one driver's.
+//! `cargo xtask bench --gpu-cost`: the GPU's work for each operation in this driver and in IREE's C driver, as the sim
+//! counts it (`sim/src/machine/costs.rs`; docs/status/benchmarks.md explains each count). Each driver runs in a process
+//! of its own, so that the memory figures are one driver's.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
-/// What the sim counts, what a table calls it, and whether a driver is better with less of it.
+/// Counts of the sim, with their names in the table, and true if a lower count is better.
 const KINDS: [(&str, &str, bool); 16] = [
     ("dispatch_packets", "dispatch packets", true),
     ("barrier_packets", "barrier packets", true),
@@ -39,15 +39,15 @@ const VRAM: &str = "vram_bytes";
 #[derive(Debug, PartialEq)]
 struct Row {
     case: String,
-    /// For each of [`KINDS`]: what an operation costs, or MiB.
+    /// Count of each of [`KINDS`] for one operation; memory in MiB.
     counts: [Option<f64>; KINDS.len()],
 }
 
-/// What one driver's process has printed so far.
+/// Parsed output of one driver's process so far.
 #[derive(Default)]
 struct Output {
     rows: Vec<Row>,
-    /// Cases that the driver refuses, and why.
+    /// Cases that the driver refuses, with the reasons.
     refusals: Vec<(String, String)>,
     other: Vec<String>,
 }
@@ -86,7 +86,7 @@ impl Output {
         }
     }
 
-    /// Takes in a line of a form that `benches/submit.c` describes; none for any other.
+    /// Parses a line of the format that `benches/submit.c` describes. Returns `None` for any other line.
     fn count(&mut self, line: &str) -> Option<()> {
         let words: Vec<_> = line.split(' ').collect();
         let (case, name, count) = match words[..] {
@@ -109,8 +109,8 @@ impl Output {
     }
 }
 
-/// The counts of each driver and, with two, the first one's as a multiple of the second one's. What is 0 for all is
-/// left out.
+/// Formats the counts of each driver and, with two drivers, the ratios of the first one's to the second one's. Leaves
+/// out counts that are 0 for all drivers.
 fn table(names: &[&str], outputs: &[Output]) -> String {
     let mut text = format!("{:29}", "for each operation");
     for name in names {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask bench --counts`: what the submitting thread does for an operation, instruction by instruction
-//! (`benches/counts.c`), this driver's beside those of IREE's C driver and the floor's.
+//! `cargo xtask bench --counts`: instruction counts of the submitting thread for each operation (`benches/counts.c`),
+//! in this driver, in IREE's C driver and of the floor.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
-/// What is counted, and what a table calls it. The first is the one that ratios are given of.
+/// Counts, with their names in the table. The table has ratios of the first.
 pub const KINDS: [(&str, &str); 5] = [
     ("instructions", "instructions"),
     ("locked", "locked"),
@@ -21,13 +21,13 @@ pub const KINDS: [(&str, &str); 5] = [
     ("hsa_calls", "HSA calls"),
 ];
 
-/// Each case is counted so many times.
+/// Number of times that each case is counted.
 const ROUNDS: u32 = 2;
 
-/// How far instructions of the rounds may be from each other, as a part of them.
+/// Maximum relative difference between the instruction counts of the rounds.
 const REPEATS: f64 = 0.01;
 
-/// For each of [`KINDS`]: what an operation costs.
+/// Count of each of [`KINDS`] for one operation.
 pub type Counts = [f64; KINDS.len()];
 
 /// One case of one driver or the floor: its counts in each round.
@@ -38,11 +38,11 @@ struct Row {
     rounds: Vec<Counts>,
 }
 
-/// What the program has printed so far.
+/// Parsed output of the program so far.
 #[derive(Default)]
 struct Output {
     rows: Vec<Row>,
-    /// Cases that a driver refuses: case, driver, why.
+    /// Cases that a driver refuses: case, driver, reason.
     refusals: Vec<[String; 3]>,
     other: Vec<String>,
 }
@@ -58,10 +58,10 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The counts of one driver's cases. Set-up must have built the program.
+/// Counts the cases of one driver. Set-up must have built the program.
 ///
 /// # Errors
-/// As [`run`], and when a driver refuses a case.
+/// When a case fails or none matches, or the driver refuses a case.
 pub fn of_one_driver(layout: &Layout, steps: &Steps, options: &Options) -> Result<BTreeMap<String, Counts>> {
     let folder = programs::ensure(layout, steps, options.target)?;
     let output = steps.step("Counting", |step| count(layout, step, options, &folder))?;
@@ -90,7 +90,7 @@ impl Row {
         })
     }
 
-    /// Whether instructions of all rounds are the same, as far as may be.
+    /// True if the instruction counts of all rounds agree within [`REPEATS`].
     fn repeats(&self) -> bool {
         let instructions = self.rounds.iter().map(|round| round[0]);
         let least = instructions.clone().fold(f64::INFINITY, f64::min);
@@ -110,7 +110,7 @@ impl Output {
         }
     }
 
-    /// Takes in a line of a form that `benches/submit.c` describes; none for any other.
+    /// Parses a line of the format that `benches/submit.c` describes. Returns `None` for any other line.
     fn count(&mut self, line: &str) -> Option<()> {
         let words: Vec<_> = line.split(' ').collect();
         let ["count", case, driver, operations, name, count] = words[..] else { return None };
@@ -143,8 +143,8 @@ impl Output {
         cases
     }
 
-    /// Instructions of the floor, of each driver and, with two, the first one's as a multiple of the second one's; the
-    /// first one's as a multiple of the floor's; then each driver's other counts.
+    /// Formats the table: instructions of the floor and of each driver; with two drivers, the ratio of the first one's
+    /// to the second one's; the ratio of the first one's to the floor's; then each driver's other counts.
     fn table(&self, names: &[&str]) -> String {
         let mut text = format!("{:29} {:>9}", "instructions per operation", FLOOR);
         for name in names {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask bench --guard`: what the submitting thread does for some operations of this driver must not become more
-//! than is checked in (`benches/counts.toml`, which `--update` writes).
+//! `cargo xtask bench --guard`: the submitting thread's counts for some operations of this driver must not exceed the
+//! checked-in counts (`benches/counts.toml`, which `--update` writes).
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,7 +20,7 @@ use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 use crate::tally::Tally;
 
-/// The cases whose figures are checked in: one of each kind that is counted fast and repeats.
+/// Cases with checked-in counts: one of each kind that is fast to count and repeats.
 const CASES: [&str; 17] = [
     "barrier/submit",
     "edge/submit",
@@ -41,7 +41,7 @@ const CASES: [&str; 17] = [
     "model/10/submit",
 ];
 
-/// The same where command buffers are PM4 streams; the figures have this in front.
+/// Further cases, run with command buffers as PM4 streams. A prefix in the figures' names tells them apart.
 const STREAM_CASES: [&str; 2] = ["replay/static/16/submit", "replay/table/16/submit"];
 const STREAMS: &str = "pm4/";
 
@@ -50,24 +50,25 @@ fn names() -> impl Iterator<Item = String> {
     CASES.iter().map(|case| (*case).to_owned()).chain(STREAM_CASES.iter().map(|case| format!("{STREAMS}{case}")))
 }
 
-/// By how much a figure may grow, as a part of it.
+/// Allowed relative growth of a figure.
 const GROWTH: f64 = 0.03;
 
-/// The same in a case that allocates memory: what that costs in the C library depends on what other threads freed when.
+/// Allowed relative growth in a case that allocates memory. The C library's cost depends on when other threads free
+/// memory.
 const GROWTH_WITH_ALLOCATIONS: f64 = 0.10;
 
-/// The same of instructions, if the driver was compiled by another compiler than for the figures.
+/// Allowed relative growth of instructions if the driver's compiler is not the one of the checked-in counts.
 const GROWTH_OF_ANOTHER_COMPILER: f64 = 0.15;
 
-/// How much more of what is rare (all but instructions) is no growth: less than one in all counted operations.
+/// Allowed absolute growth of rare events (all but instructions): less than one in all counted operations.
 const RARE: f64 = 0.05;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Figures {
-    /// What `rustc --version` says of the driver's compiler.
+    /// Output of `rustc --version` of the driver's compiler.
     compiler: String,
-    /// By case and kind.
+    /// Figures by case and kind.
     case: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
@@ -75,11 +76,11 @@ fn path(layout: &Layout) -> PathBuf {
     layout.root.join("benches/counts.toml")
 }
 
-/// Counts and compares; prints what grew, and what shrank by as much. Set-up must have built the benchmark of
-/// [`Drivers::AmdgpuRs`].
+/// Counts and compares. Prints the figures that grew, and instructions that shrank by as much. Set-up must have built
+/// the benchmark of [`Drivers::AmdgpuRs`].
 ///
 /// # Errors
-/// When a case fails, or the file cannot be read. Figures that grew are counted.
+/// When a case fails, or the file cannot be read. Figures that grew are counted as failures.
 pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let path = path(layout);
     let text = fs::read_to_string(&path).context(|| format!("reading {}", path.display()))?;
@@ -110,7 +111,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts and replaces the file.
+/// Counts, and replaces the checked-in file.
 ///
 /// # Errors
 /// When a case fails, or the file cannot be written.
@@ -120,7 +121,7 @@ pub fn update(layout: &Layout, steps: &Steps) -> Result<()> {
     fs::write(&path, text(&counted, &compiler)).context(|| format!("writing {}", path.display()))
 }
 
-/// Each case's counts, and the driver's compiler.
+/// Returns each case's counts, and the driver's compiler.
 fn count(layout: &Layout, steps: &Steps) -> Result<(BTreeMap<String, Counts>, String)> {
     let target = DEFAULT_TARGET.parse().map_err(Error::setup)?;
     let of = |cases: &[&str], command_buffer_mode| {
@@ -141,7 +142,7 @@ fn compiler(layout: &Layout, step: &Step) -> Result<String> {
     Ok(String::from_utf8_lossy(&step.capture(rustc)?).trim().to_owned())
 }
 
-/// What grew; or, if nothing did, whether instructions shrank by as much.
+/// Returns a message for each figure that grew, or, if none did, tells if instructions shrank by as much.
 fn compare(
     figures: Option<&BTreeMap<String, f64>>,
     counts: Option<&Counts>,

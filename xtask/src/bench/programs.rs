@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the benchmark's cases run: kernels in C, and models. Each is made for the GPU that the sim plays.
+//! Programs of the benchmark's cases: kernels in C, and models, compiled for the GPU that the sim models.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,10 +13,11 @@ use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 use crate::target::Target;
 
-/// Dispatches of the models. Real networks have about as few and as many, but their kernels matter nothing here.
+/// Numbers of dispatches of the models, about the fewest and the most of real networks. The kernels themselves do not
+/// matter here.
 const MODELS: [u32; 2] = [10, 800];
 
-/// Makes what is not there yet, and returns its folder.
+/// Compiles the missing programs, and returns their folder.
 ///
 /// # Errors
 /// When a compiler fails.
@@ -62,7 +63,7 @@ fn compile(layout: &Layout, step: &Step, target: &Target, folder: &std::path::Pa
     step.run(compiler)
 }
 
-/// A function of as many matrix products, each a dispatch that needs the one before it.
+/// Source of a function with `dispatches` matrix products, each a dispatch that depends on the one before.
 fn chain(dispatches: u32) -> String {
     const MATRIX: &str = "tensor<64x64xf32>";
     let mut text = format!(

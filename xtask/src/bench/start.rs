@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What starting a driver costs: the time to the end of the first dispatch, and the memory that a device takes. Each
-//! figure is of a process of its own.
+//! Start-up cost of a driver: the time to the end of the first dispatch, and the memory of a device. Each figure is
+//! measured in a process of its own.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::error::Result;
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
-/// What a line of the program says, what a table calls it, and how many of the program's units are one of the table's.
+/// Figures of a line of the program: name in the table, and the program's units in one unit of the table.
 const KINDS: [(&str, f64); 3] =
     [("start to first dispatch, ms", 1e6), ("resident, MiB", (1 << 20) as f64), ("VRAM, MiB", (1 << 20) as f64)];
 
-/// For each of [`KINDS`] the figures of all processes.
+/// Figures of all processes for each of [`KINDS`].
 type Figures = [Vec<f64>; KINDS.len()];
 
-/// Measures each driver as often as a case is, and prints the table.
+/// Measures each driver `repeat` times and prints the table.
 ///
 /// # Errors
 /// When a driver cannot be started.
@@ -49,7 +49,7 @@ fn start(layout: &Layout, step: &Step, options: &Options, folder: &Path, driver:
     found.ok_or_else(|| crate::error::Error::Failed(format!("{driver} printed no figures")))
 }
 
-/// The figures of a line of a form that `benches/submit.c` describes; none for any other.
+/// Parses a line of the format that `benches/submit.c` describes. Returns `None` for any other line.
 fn parse(line: &str) -> Option<[f64; KINDS.len()]> {
     let words: Vec<_> = line.split(' ').collect();
     let ["start", _, figures @ ..] = &words[..] else { return None };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Builds the test programs with the driver that has all changes, below `build/mutants`: by cargo the driver's own, by
-//! the linker IREE's conformance tests, whose other parts are those of the ordinary build.
+//! Builds the test programs with the driver that contains all changes, below `build/mutants`. Cargo builds the driver's
+//! own tests. The linker links IREE's conformance tests from the ordinary build's other parts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::setup::{self, Build};
 use crate::steps::{Step, Steps};
 use crate::target::Target;
 
-/// What the changed sources ask which change is in force.
+/// Source of the module that the branches call to learn which change is in force.
 const MODULE: &str = "
 #[allow(missing_docs)]
 pub mod mutant {
@@ -34,15 +34,15 @@ fn folder(layout: &Layout) -> PathBuf {
     layout.build.join("mutants")
 }
 
-/// Where the driver with the changes is: links to everything, but for its sources.
+/// Folder of the driver with the changes: links to everything except its sources.
 pub fn tree(layout: &Layout) -> PathBuf {
     folder(layout).join("tree")
 }
 
-/// Makes the tree. Files that stay as they are keep their time, for cargo.
+/// Writes the folder. Unchanged files keep their modification time, so that cargo does not rebuild them.
 ///
 /// # Errors
-/// When the list does not fit the sources; those of the file system.
+/// When the list does not fit the sources, or a file cannot be written.
 pub fn write_tree(layout: &Layout, mutants: &[Mutant]) -> Result<()> {
     let tree = tree(layout);
     fs::create_dir_all(&tree).context(|| format!("making {}", tree.display()))?;
@@ -81,17 +81,17 @@ fn write_sources(layout: &Layout, folder: &Path, mutants: &[Mutant]) -> Result<(
     Ok(())
 }
 
-/// The names of what is in a folder.
+/// Names of a folder's entries.
 fn entries(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
     let context = || format!("reading {}", folder.display());
     let entries = fs::read_dir(folder).context(context)?;
     entries.map(|entry| Ok(entry.context(context)?.file_name())).collect()
 }
 
-/// Builds the programs, the driver's own and the conformance tests for `target`.
+/// Builds the programs: the driver's own tests, and the conformance tests for `target`.
 ///
 /// # Errors
-/// When a build fails: a change may not compile.
+/// When a build fails, e.g. because a change does not compile.
 pub fn programs(layout: &Layout, steps: &Steps, target: &Target) -> Result<Vec<Program>> {
     setup::everything(layout, steps, Build::Cts(target))?;
     let mut programs = steps.step("The driver's tests with all mutants", |step| driver_tests(layout, step))?;
@@ -108,7 +108,7 @@ pub fn programs(layout: &Layout, steps: &Steps, target: &Target) -> Result<Vec<P
     Ok(programs)
 }
 
-/// Cargo's `arguments` for the driver with the changes.
+/// Creates the command that runs cargo with `arguments` on the driver with the changes.
 fn cargo(layout: &Layout, arguments: &[&str]) -> std::process::Command {
     let mut cargo = layout.cargo();
     cargo.current_dir(tree(layout)).args(arguments).args(["--locked", "--package", "amdgpu_rs", "--target-dir"]);
@@ -125,7 +125,7 @@ fn driver_tests(layout: &Layout, step: &Step) -> Result<Vec<Program>> {
     if programs.is_empty() { Err(Error::setup("cargo built no tests of the driver")) } else { Ok(programs) }
 }
 
-/// The program that one of cargo's messages tells of.
+/// Returns the test program that one of cargo's messages names.
 fn test_program(message: &str) -> Option<Program> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let path = PathBuf::from(message["executable"].as_str()?);
@@ -134,7 +134,7 @@ fn test_program(message: &str) -> Option<Program> {
     Some(Program { name: name.to_owned(), path, kind: Kind::Driver })
 }
 
-/// The static library, for the IREE of the ordinary build.
+/// Builds the driver's static library, for the IREE of the ordinary build.
 fn driver(layout: &Layout, step: &Step) -> Result<PathBuf> {
     let build = ["rustc", "--lib", "--crate-type", "staticlib"];
     let command = |extra: &[&str]| {
@@ -149,12 +149,12 @@ fn driver(layout: &Layout, step: &Step) -> Result<PathBuf> {
         .ok_or_else(|| Error::setup("cargo built no static library of the driver"))
 }
 
-/// Where CMake builds the driver.
+/// CMake's build folder of the driver.
 fn plugin(layout: &Layout) -> PathBuf {
     layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs")
 }
 
-/// Links the conformance tests again as ninja does, with `library` in place of the driver.
+/// Links the conformance tests with ninja's command lines, but with `library` in place of the driver.
 fn link(layout: &Layout, step: &Step, library: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
     let below = |path: PathBuf| path.strip_prefix(layout.cmake()).map_or_else(|_| path.clone(), Path::to_path_buf);

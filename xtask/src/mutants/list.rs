@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The list of changes, `mutants/*.toml`, and sources that have all of them.
+//! The list of changes, `mutants/*.toml`, and sources with branches for all of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,26 +14,26 @@ use crate::error::{Context, Error, Result};
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mutant {
-    /// Unique.
+    /// Unique name.
     pub name: String,
-    /// The source file, from the project's folder on.
+    /// Source file, relative to the project's folder.
     pub file: PathBuf,
-    /// What is replaced: an expression, or statements; the file has it once, unless `within` says where.
+    /// Text to replace: an expression, or statements. It must occur once in the file, or once inside `within`.
     pub text: String,
-    /// More of the source around `text`, which the file has once and which has `text` once.
+    /// Larger part of the source around `text`. It must occur once in the file.
     pub within: Option<String>,
-    /// By what.
+    /// New text.
     pub replacement: String,
-    /// What goes wrong on hardware.
+    /// Effect on hardware.
     pub why: String,
-    /// The case that failed of it the last time.
+    /// Test case that last detected the change.
     pub caught_by: Option<String>,
-    /// Why it does no harm, if it does none.
+    /// Reason why the change does no harm, if it does none.
     pub proof: Option<String>,
-    /// What the environment variable calls it.
+    /// Value of the environment variable that selects the change.
     #[serde(skip)]
     pub number: usize,
-    /// The file that it is listed in.
+    /// File of the list.
     #[serde(skip)]
     pub list: PathBuf,
 }
@@ -44,10 +44,10 @@ struct List {
     mutant: Vec<Mutant>,
 }
 
-/// All changes, in the order of the files' names.
+/// Reads all changes, in the order of the files' names.
 ///
 /// # Errors
-/// When a file is not as it should be, or two changes have one name.
+/// When a file is malformed, or two changes have the same name.
 pub fn load(root: &Path) -> Result<Vec<Mutant>> {
     let folder = root.join("mutants");
     let context = || format!("reading {}", folder.display());
@@ -72,7 +72,7 @@ pub fn load(root: &Path) -> Result<Vec<Mutant>> {
 }
 
 impl Mutant {
-    /// Notes in the list which case has failed, to be the first to run the next time.
+    /// Writes the failed case to the list. The next run begins with it.
     ///
     /// # Errors
     /// When the list cannot be read or written.
@@ -86,7 +86,7 @@ impl Mutant {
     }
 }
 
-/// The text of a list in which the mutant `name` was caught by `case`.
+/// Returns the text of a list with `case` as the mutant `name`'s `caught_by`.
 fn noted(text: &str, name: &str, case: &str) -> String {
     let (heading, line) = (format!("name = \"{name}\""), format!("caught_by = '{case}'"));
     let mut result = Vec::new();
@@ -107,10 +107,10 @@ fn noted(text: &str, name: &str, case: &str) -> String {
     result.join("\n") + "\n"
 }
 
-/// `source`, the text of `file`, with a branch for each of `mutants` that changes it.
+/// Returns `source`, the text of `file`, with a branch for each of `mutants` that changes it.
 ///
 /// # Errors
-/// When the text of a change is not there once, or overlaps that of another one.
+/// When the text of a change does not occur exactly once, or overlaps the text of another change.
 pub fn with_branches(source: &str, file: &Path, mutants: &[Mutant]) -> Result<String> {
     let mut places: BTreeMap<usize, Vec<&Mutant>> = BTreeMap::new();
     for mutant in mutants.iter().filter(|mutant| mutant.file == file) {
@@ -144,7 +144,7 @@ pub fn with_branches(source: &str, file: &Path, mutants: &[Mutant]) -> Result<St
     Ok(result + &source[end..])
 }
 
-/// Where `source` has `text`.
+/// Offset of the only occurrence of `text` in `source`.
 fn only_place(source: &str, text: &str, mutant: &Mutant) -> Result<usize> {
     let found: Vec<_> = source.match_indices(text).map(|(at, _)| at).collect();
     let [at] = found[..] else {
@@ -167,7 +167,7 @@ mod tests {
         Mutant { number, name, text: text.into(), replacement: replacement.into(), ..Mutant::default() }
     }
 
-    /// The constants of a file that have branches, which do not compile there.
+    /// Constants of a file that contain branches, where a branch does not compile.
     #[derive(Default)]
     struct Constants {
         depth: usize,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask mutants`: changes the driver in small ways that would be wrong on hardware, and sees that a test fails
-//! of each. The tests are the driver's own and IREE's conformance tests, on the sim with caches
+//! `cargo xtask mutants`: applies small changes to the driver that would be wrong on hardware, and checks that a test
+//! fails for each. The tests are the driver's own and IREE's conformance tests, on the sim with cache modelling
 //! (`HSA_SIM_MEMORY=strict`).
 //!
-//! All changes are compiled into one driver: each place has a branch for each change of it, and an environment variable
-//! says which one is in force. So there is one build, and a change costs no more than the tests up to the one that
-//! fails.
+//! One driver contains all changes: each place has a branch for each change of it, and an environment variable selects
+//! the change in force. So there is one build, and a change costs only the tests up to the first that fails.
 
 mod build;
 mod list;
@@ -25,32 +24,32 @@ use crate::steps::{Step, Steps};
 use list::Mutant;
 use programs::{Case, Program};
 
-/// The GPU of the conformance tests. The driver's tests have their own.
+/// GPU of the conformance tests. The driver's tests choose their own.
 const TARGET: &str = "gfx1100";
 
-/// Seeds that the conformance tests are run with, after a run without one.
+/// Seeds of further runs of the conformance tests, after a run without a seed.
 const SEEDS: [u32; 2] = [1, 2];
 
-/// What a program may take of time without a change, and times this what it took then: a change may make it hang.
+/// Time limit of a program with a change, which may make it hang: this time plus this multiple of its time without.
 const PATIENCE: (Duration, u32) = (Duration::from_secs(15), 4);
 
-/// A run of a program, which passes without any change.
+/// A run of a program that passes without any change.
 struct Run<'a> {
     program: &'a Program,
     seed: Option<u32>,
     time: Duration,
 }
 
-/// What became of a change.
+/// Result of a change.
 struct Row<'a> {
     mutant: &'a Mutant,
-    /// What failed of it.
+    /// Test case that detected the change.
     caught_by: Option<Case>,
     time: Duration,
 }
 
 impl Row<'_> {
-    /// Whether the list says so: missed is only what has a proof, and what has one is not caught.
+    /// True if the result matches the list: a test detected the change exactly if the list has no proof for it.
     fn is_expected(&self) -> bool {
         self.caught_by.is_some() != self.mutant.proof.is_some()
     }
@@ -65,11 +64,11 @@ impl Row<'_> {
     }
 }
 
-/// Tries the changes whose names match the glob `filter`, and prints a line for each and the counts.
+/// Tests the changes whose names match the glob `filter`, and prints a line for each and the counts.
 ///
 /// # Errors
-/// When the list does not fit the driver, when a test fails without any change, or when a change is missed that has no
-/// proof.
+/// When the list does not fit the driver, when a test fails without any change, or when a change without a proof is
+/// not detected.
 pub fn run(layout: &Layout, steps: &Steps, filter: &str) -> Result<()> {
     let mut mutants = list::load(&layout.root)?;
     build::write_tree(layout, &mutants)?;
@@ -98,7 +97,7 @@ fn conclude(rows: &[Row]) -> Result<()> {
     }
 }
 
-/// Runs everything without a change, the quickest run first in the result.
+/// Runs everything without a change. The quickest run comes first in the result.
 fn baseline<'a>(layout: &Layout, step: &Step, programs: &'a [Program]) -> Result<Vec<Run<'a>>> {
     let seeds = |program: &Program| if program.takes_seeds() { SEEDS.as_slice() } else { &[] };
     let all: Vec<_> = programs
@@ -121,7 +120,7 @@ fn baseline<'a>(layout: &Layout, step: &Step, programs: &'a [Program]) -> Result
     Ok(runs)
 }
 
-/// Tries changes, one at a time on each core.
+/// Tests changes, one at a time on each core.
 fn attempt_all<'a>(layout: &Layout, step: &Step, runs: &[Run], mutants: &'a [Mutant]) -> Result<Vec<Row<'a>>> {
     let next = AtomicUsize::new(0);
     let (sender, results) = mpsc::channel();
@@ -158,7 +157,7 @@ fn attempt_all<'a>(layout: &Layout, step: &Step, runs: &[Run], mutants: &'a [Mut
     })
 }
 
-/// Runs tests with a change until one fails: first the case that did the last time.
+/// Runs tests with a change until one fails, beginning with the case that last detected it.
 fn attempt(layout: &Layout, step: &Step, runs: &[Run], mutant: &Mutant) -> Result<Option<Case>> {
     let options = |run: &Run| programs::Options {
         mutant: Some(mutant.number),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Runs one test program with one change and says which case failed first, if one did.
+//! Runs one test program with one change, and returns the first failed case.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,61 +18,61 @@ use crate::process::{self, Ended};
 use crate::steps::Step;
 use crate::target::Target;
 
-/// Tells the driver which change is in force.
+/// Environment variable with the number of the change in force.
 pub const VARIABLE: &str = "AMDGPU_RS_MUTANT";
 
-/// What a run may take without a change.
+/// Time limit of a run without a change.
 const BASELINE_LIMIT: Duration = Duration::from_secs(600);
 
-/// A kernel that runs for this long does not end.
+/// Time after which a kernel counts as hanging.
 const KERNEL_LIMIT: Duration = Duration::from_secs(60);
 
-/// How many of the last lines of a failed run are kept.
+/// Number of last lines of a failed run to keep.
 const TAIL_LINES: usize = 20;
 
-/// Cases of the driver that compare times, which are others with caches.
+/// Cases of the driver that compare times, which differ with cache modelling.
 const MEASURES: [&str; 2] =
     ["a_small_copy_makes_its_round_trip_quickly", "releasing_many_deferred_submissions_takes_work_in_proportion"];
 
 /// A test program.
 pub struct Program {
-    /// For people and for the list.
+    /// Name in messages and in the list.
     pub name: String,
-    /// Its file.
+    /// Path of the program.
     pub path: PathBuf,
-    /// What it prints.
+    /// Format of its output.
     pub kind: Kind,
 }
 
-/// Whose tests.
+/// Origin of a program's tests.
 pub enum Kind {
-    /// The driver's own.
+    /// The driver's own tests.
     Driver,
-    /// IREE's, on a GPU.
+    /// IREE's conformance tests, on this GPU.
     Conformance(Target),
 }
 
-/// How to run a program.
+/// Options of a program's run.
 #[derive(Default)]
 pub struct Options<'a> {
-    /// The number of the change.
+    /// Number of the change in force.
     pub mutant: Option<usize>,
-    /// For `HSA_SIM_SEED`.
+    /// Value of `HSA_SIM_SEED`.
     pub seed: Option<u32>,
-    /// The only case.
+    /// Only case to run.
     pub case: Option<&'a str>,
-    /// What it may take.
+    /// Time limit.
     pub limit: Option<Duration>,
 }
 
 /// A test case, as the list names it: `queue_tests, seed 1: Name/x`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The name of its program.
+    /// Name of the program.
     pub program: String,
     /// The seed.
     pub seed: Option<u32>,
-    /// Its name in the program, unless that ended in some other way.
+    /// Name of the case in the program; `None` if no case failed but the program ended badly.
     pub name: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct Case {
 pub struct Failure {
     /// The first case that failed.
     pub case: Case,
-    /// The last lines.
+    /// Last lines of the output.
     pub text: String,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for Case {
 }
 
 impl Case {
-    /// The case that a text names.
+    /// Parses a case as the list names it.
     pub fn parse(text: &str) -> Self {
         let (program, name) =
             text.split_once(": ").map_or((text, None), |(program, name)| (program, Some(name.into())));
@@ -104,15 +104,15 @@ impl Case {
 }
 
 impl Program {
-    /// Whether a seed makes a difference.
+    /// True if seeds make a difference.
     pub fn takes_seeds(&self) -> bool {
         matches!(self.kind, Kind::Conformance(_))
     }
 
-    /// Runs it; none when all cases pass.
+    /// Runs the program. Returns `None` if all cases pass.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub fn run(&self, layout: &Layout, step: &Step, options: &Options) -> Result<Option<Failure>> {
         let command = self.command(layout, options);
         step.log(&format!("$ {}", process::display(&command)))?;
@@ -180,7 +180,7 @@ impl Program {
     }
 }
 
-/// The case that a line of a Rust test program says has failed.
+/// Returns the failed case that a line of a Rust test program names.
 fn failed_case(line: &str) -> Option<String> {
     let (name, end) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
     (end == "FAILED").then(|| name.trim_end_matches(" - should panic").to_owned())
