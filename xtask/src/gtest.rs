@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Reads what a GoogleTest program prints. Its XML and JSON reports appear
-//! only when it ends by itself, and a crash or hang must be counted too.
+//! Parser of a GoogleTest program's output. GoogleTest writes its XML and JSON reports only when it ends by itself, but
+//! a crash or a hang must be counted too.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How one case ended.
+/// Result of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// `[       OK ]`.
     Passed,
-    /// `[  FAILED  ]`, or a crash or hang in it; with what is known about it.
+    /// `[  FAILED  ]`, or a crash or hang in the case, with the details.
     Failed(String),
-    /// Never begun, with what ended the program before it.
+    /// Never begun, with the event that ended the program before.
     NotRun(String),
     /// `[  SKIPPED ]`.
     Skipped(Skip),
 }
 
-/// Why a case was skipped.
+/// Source and reason of a skip.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Skip {
-    /// The name of the source file that skips.
+    /// Name of the source file that skips.
     pub file: String,
-    /// What it says.
+    /// Text of the skip.
     pub reason: String,
 }
 
@@ -33,7 +33,7 @@ pub struct Skip {
 pub struct Report {
     /// Ended cases in order, by full name.
     pub cases: Vec<(String, Outcome)>,
-    /// How long those took that say so.
+    /// Times of the cases that print one.
     pub times: BTreeMap<String, Duration>,
     running: Option<Running>,
 }
@@ -44,7 +44,7 @@ struct Running {
 }
 
 impl Report {
-    /// Takes one more line of the program's output.
+    /// Parses one more line of the program's output.
     pub fn line(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("[ RUN      ] ") {
             self.running = Some(Running { name: name.to_owned(), text: Vec::new() });
@@ -74,8 +74,8 @@ impl Report {
         self.end_case(outcome);
     }
 
-    /// Accounts for the cases that `listed` names and the run did not end: the one under way failed of `how` (e.g.
-    /// "signal 11"), the others were not run. To be called once, after the program's end.
+    /// Adds the cases of `listed` that did not end: the case under way failed of `how` (e.g. "signal 11"), the others
+    /// were not run. To be called once, after the program's end.
     pub fn finish(&mut self, listed: &[String], how: &str) {
         let culprit = self.running.as_ref().map(|running| running.name.clone());
         if let Some(running) = &self.running {
@@ -98,13 +98,13 @@ impl Report {
     }
 }
 
-/// The time in `… (12 ms)`.
+/// Parses the time in `… (12 ms)`.
 fn milliseconds(line: &str) -> Option<Duration> {
     let (_, number) = line.strip_suffix(" ms)")?.rsplit_once('(')?;
     number.parse().ok().map(Duration::from_millis)
 }
 
-/// What a skipped case's output says: the reason follows `file:line: Skipped`.
+/// Parses a skipped case's output. The reason follows `file:line: Skipped`.
 fn skip(text: &[String]) -> Skip {
     let found = text.iter().enumerate().find_map(|(at, line)| Some((at, line.strip_suffix(": Skipped")?)));
     let (start, place) = found.map_or((0, ""), |(at, place)| (at + 1, place));
@@ -113,7 +113,7 @@ fn skip(text: &[String]) -> Skip {
     Skip { file: path.rsplit('/').next().unwrap_or_default().to_owned(), reason: lines.collect::<Vec<_>>().join(" ") }
 }
 
-/// Full names from the output of `--gtest_list_tests`.
+/// Parses full names from the output of `--gtest_list_tests`.
 pub fn listed(output: &str) -> Vec<String> {
     let mut suite = "";
     let mut names = Vec::new();

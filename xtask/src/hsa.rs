@@ -20,12 +20,12 @@ use crate::target::Target;
 /// AMD's HSA runtime, from Debian's libhsa-runtime64-1.
 pub const DEBIAN_ROCR: &str = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1";
 
-/// Which HSA library the driver is to load.
+/// HSA library that the driver loads.
 #[derive(Clone, Debug)]
 pub enum Hsa {
-    /// The software one of this project.
+    /// The software HSA runtime of this project.
     Sim,
-    /// AMD's, as Debian packages it, on the sim's machine; see `sim/kmt`.
+    /// AMD's runtime from Debian's package, on the sim's machine; see `sim/kmt`.
     Rocr,
     /// A library file, or a folder that holds one; absolute.
     Path(PathBuf),
@@ -57,7 +57,7 @@ impl FromStr for Hsa {
     }
 }
 
-/// What the sim counted in one process (it writes this at its end).
+/// The sim's counts of one process, which it writes at exit.
 #[derive(Deserialize)]
 pub struct SimStats {
     /// Kernel dispatches run.
@@ -73,7 +73,7 @@ pub struct SimStats {
 }
 
 impl Hsa {
-    /// Whether the sim's machine is behind it, and counts.
+    /// True if the library runs on the sim's machine, which writes counts.
     pub fn is_on_sim(&self) -> bool {
         !matches!(self, Self::Path(_))
     }
@@ -105,11 +105,11 @@ impl Hsa {
     }
 }
 
-/// How long a kernel may run on the sim: less than the silence after which calls of IREE's tools are ended, so that the
-/// sim can say which kernel it is.
+/// Time limit of a kernel on the sim. It is shorter than the silence after which calls of IREE's tools are killed, so
+/// that the sim can name the kernel first.
 const KERNEL_LIMIT: Duration = Duration::from_secs(240);
 
-/// Limits the time of each kernel on the sim in `command`, unless the user has.
+/// Sets the time limit of kernels on the sim in `command`, unless the user has set one.
 pub fn limit_kernels(command: &mut Command, limit: Duration) {
     const VARIABLE: &str = "HSA_SIM_TIMEOUT";
     if std::env::var_os(VARIABLE).is_none() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `iree-run-module` when an HSA call fails: it loads a model, runs it and ends, once for each call that it makes,
-//! which fails there. An exit code, a message that names the call and nothing left in the sim.
+//! Failing HSA calls under `iree-run-module`: one run of a model for each HSA call that it makes, with that call
+//! failing. Each run must end with an exit code and a message that names the call, and leave nothing in the sim.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,16 +19,16 @@ use crate::target::Target;
 /// A run that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// What a failed call may leave in the sim.
+/// Prefix of the sim's line about objects that are left.
 const LEFT: &str = "hsa_shut_down: ";
 
-/// What a program sees of a failed call.
+/// Expected effect of a failed call on the program.
 enum Effect {
     /// The run fails.
     Failure,
-    /// The end of something has no one to return the error to: standard error tells of it, and that something is left.
+    /// A release fails. The error has no caller to go to: the driver logs it to standard error, and the object is left.
     Release,
-    /// Nothing: the driver can do without.
+    /// None. The driver works without the call.
     None,
 }
 
@@ -46,10 +46,10 @@ impl Effect {
     }
 }
 
-/// Runs the model once for each HSA call and prints one line for all that fail cleanly, and one for each other.
+/// Runs the model once for each HSA call. Prints one line for all calls that fail cleanly, and one for each other.
 ///
 /// # Errors
-/// When the module cannot be compiled, or does not run when nothing fails.
+/// When the module cannot be compiled, or does not run without failures.
 pub fn run(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let results = steps.step("Failing HSA calls", |step| {
         let target: Target = "gfx1100".parse().map_err(Error::setup)?;
@@ -98,7 +98,7 @@ impl Model<'_> {
         command
     }
 
-    /// The functions that the run calls, and how often.
+    /// Returns the functions that the run calls, with their numbers of calls.
     fn calls(&self) -> Result<Vec<(String, u64)>> {
         let stats: &Path = &self.module.with_extension("stats.json");
         let mut command = self.command();
@@ -107,7 +107,7 @@ impl Model<'_> {
         Ok(SimStats::read(stats)?.calls.into_iter().collect())
     }
 
-    /// Has call `number` of `function` fail.
+    /// Runs with call `number` of `function` failing, and checks the end of the run.
     fn fails_well(&self, function: &str, number: u64) -> Result<()> {
         let mut command = self.command();
         command.env("HSA_SIM_FAIL", format!("{function}:{number}"));

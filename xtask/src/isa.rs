@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What of each instruction set the sim knows, beside what LLVM's disassembler knows.
+//! Coverage of instruction sets: the instructions that LLVM's disassembler knows, and those that the sim knows.
 //!
-//! Both are told by tests of the sim: which opcodes LLVM takes (`sim-isa`'s oracle), and which of them the sim decodes,
-//! executes and has a test for (`sim-wave`'s semantics).
+//! Tests of the sim provide both: `sim-isa`'s oracle tries which opcodes LLVM decodes, and `sim-wave`'s semantics lists
+//! which of them the sim decodes, executes and tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::process::{self, Ended};
 use crate::steps::Steps;
 use crate::target::Target;
 
-/// Instructions of graphics, or of hardware that no kernel of compute can name, by how their names begin. They may stay
-/// out.
+/// Prefixes of the names of graphics instructions, and of hardware that compute kernels cannot use. The sim may leave
+/// them out.
 const LEFT_OUT: [&str; 16] = [
     "ds_add_gs_reg",
     "ds_bvh",
@@ -39,12 +39,12 @@ const LEFT_OUT: [&str; 16] = [
 pub const TARGETS: [&str; 9] =
     ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250"];
 
-/// The oracle's test that tries all opcodes.
+/// Test of the oracle that tries all opcodes.
 const KNOWN: [&str; 2] = ["oracle", "what_llvm_knows_and_the_table_does_not_is_named"];
-/// The test that knows what is executed and tested.
+/// Test that lists the executed and tested instructions.
 const EXECUTED: [&str; 2] = ["semantics", "every_implemented_op_has_a_case"];
 
-/// What the sim has of an opcode.
+/// The sim's support of an opcode.
 #[derive(Clone, Copy, Default)]
 struct Known {
     decoded: bool,
@@ -55,10 +55,10 @@ struct Known {
 /// Mnemonic and state by encoding and opcode.
 type Table = BTreeMap<(String, u32), (String, Known)>;
 
-/// Prints the table of `target`, or of all targets; with `missing` also the names of what is not executed.
+/// Prints the table of `target`, or of all targets; with `missing` also the names of instructions without execution.
 ///
 /// # Errors
-/// Where the sim's tests fail, as they do without LLVM 22.
+/// When the sim's tests fail, e.g. without LLVM 22.
 pub fn run(layout: &Layout, steps: &Steps, target: Option<&Target>, missing: bool) -> Result<()> {
     let mut chosen = TARGETS.to_vec();
     if let Some(target) = target {
@@ -77,16 +77,16 @@ pub fn run(layout: &Layout, steps: &Steps, target: Option<&Target>, missing: boo
     Ok(())
 }
 
-/// Writes the names of what LLVM knows and the sim does not decode.
+/// Writes the names of the instructions that LLVM knows and the sim does not decode.
 ///
 /// # Errors
-/// Where the test that does so fails.
+/// When the test that writes them fails.
 pub fn write_names(layout: &Layout, steps: &Steps) -> Result<()> {
     let path = layout.root.join("sim/isa/src/names.txt");
     told(layout, steps, "Names of what is not decoded", KNOWN, "SIM_ISA_NAMES", &path).map(drop)
 }
 
-/// What a test writes to the file at `path`, which `variable` names.
+/// Runs a test that writes to the file at `path`, which the environment variable `variable` names. Returns the text.
 fn told(
     layout: &Layout,
     steps: &Steps,
@@ -109,7 +109,7 @@ fn told(
     })
 }
 
-/// What the tests told of `cpu`.
+/// Parses the tests' lines about `cpu`.
 fn table(own: &str, llvm: &str, cpu: &str) -> Result<Table> {
     let mut table = Table::new();
     for line in own.lines().chain(llvm.lines()) {

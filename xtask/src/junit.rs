@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What became of each test case: the slow ones are named at the end, and `--junit FILE` writes all of them in the form
-//! that CI systems show (JUnit's).
+//! Results of all test cases: the slow ones are printed at the end, and `--junit FILE` writes all of them as JUnit XML
+//! for CI systems.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,32 +12,32 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::error::{Context, Error, Result};
 
-/// A case that takes this long is named.
+/// Time from which a case counts as slow.
 pub const SLOW: Duration = Duration::from_secs(10);
-/// How many are named at most.
+/// Maximum number of slow cases to print.
 const NAMED: usize = 10;
 
-/// How a case ended.
+/// Result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It held.
+    /// The case passed.
     Passed,
-    /// It did not, or could not be run; with what is known of it.
+    /// The case failed or could not be run, with the details.
     Failed(String),
-    /// It does not apply, with the reason.
+    /// The case does not apply, with the reason.
     Skipped(String),
 }
 
 /// A case that has ended.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What it is a part of, e.g. a test program and the GPU.
+    /// Group of the case, e.g. a test program and the GPU.
     pub suite: String,
-    /// Its name in the suite.
+    /// Name in the group.
     pub name: String,
-    /// How it ended.
+    /// Result.
     pub verdict: Verdict,
-    /// How long it took, where that is known.
+    /// Duration, if known.
     pub time: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ impl<T> From<&Result<T>> for Verdict {
     }
 }
 
-/// Prints those that took long, the slowest first.
+/// Prints the slow cases, the slowest first.
 pub fn print_slow(records: &[Record]) {
     for line in slow(records) {
         println!("{line}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Where everything is: the project's folder, what set-up makes under `build/`, and the IREE tree in use.
+//! Paths: the project's folder, the products of set-up under `build/`, and the IREE tree in use.
 
 use std::env;
 use std::fs;
@@ -13,9 +13,9 @@ use build_support::plain_path;
 use crate::error::{Error, Result};
 use crate::flavor::Flavor;
 
-/// Names an IREE checkout to use instead of the default tree.
+/// Environment variable with an IREE checkout to use instead of the default tree.
 pub const IREE_SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";
-/// Tells the drivers, this one and the C one, which HSA library to load.
+/// Environment variable by which this driver and the C driver find the HSA library.
 pub const LIBHSA_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBHSA_PATH";
 /// LLVM's libraries as Debian's packages place them.
 pub const LLVM_DIR: &str = "/usr/lib/llvm-22";
@@ -28,11 +28,11 @@ pub const COMPILERS: &[&str] = &["3.13.0", "3.12.0"];
 pub struct Layout {
     /// The project's folder.
     pub root: PathBuf,
-    /// Everything set-up makes: `build/`.
+    /// Folder of all products of set-up: `build/`.
     pub build: PathBuf,
     /// The user's checkout from `IREE_SOURCE_DIR`, if given.
     pub user_tree: Option<PathBuf>,
-    /// Which build of IREE.
+    /// Build of IREE.
     pub flavor: Flavor,
 }
 
@@ -73,8 +73,8 @@ impl Layout {
         }
     }
 
-    /// The version of IREE's compiler that goes with the tree in use, whose tests have to be compiled by it: the one of
-    /// the same minor version, or the default where set-up knows none.
+    /// Version of IREE's compiler that fits the tree in use, whose tests need it: the version with the same minor
+    /// version, or the default if set-up knows none.
     pub fn compiler(&self) -> &'static str {
         let of_tree = |tree: &PathBuf| {
             let text = fs::read_to_string(tree.join("runtime/version.json")).ok()?;
@@ -85,7 +85,7 @@ impl Layout {
         self.user_tree.as_ref().and_then(of_tree).unwrap_or(COMPILERS[0])
     }
 
-    /// A name below `build/` that belongs to that compiler.
+    /// Name below `build/` that belongs to the compiler's version.
     pub fn of_compiler(&self, name: &str) -> PathBuf {
         match self.compiler() {
             default if default == COMPILERS[0] => self.build.join(name),
@@ -118,7 +118,7 @@ impl Layout {
         self.host_tools().join(name)
     }
 
-    /// The sim, under the name that HSA programs load.
+    /// Path of the sim, under the name that HSA programs load.
     pub fn sim_library(&self) -> PathBuf {
         let folder = match self.flavor {
             Flavor::Plain | Flavor::BesideC | Flavor::Python | Flavor::Traced => "sim".to_owned(),
@@ -127,27 +127,28 @@ impl Layout {
         self.build.join(folder).join("libhsa-runtime64.so.1")
     }
 
-    /// The sim's library of counters, beside it under the name that programs look for.
+    /// Path of the sim's counter library, beside the sim, under the name that programs load.
     pub fn counters_library(&self) -> PathBuf {
         self.sim_library().with_file_name("libhsa-amd-aqlprofile64.so.1")
     }
 
-    /// Cargo's folder for what only this build's flavor has.
+    /// Cargo's folder for build products of this flavor only.
     pub fn cargo_target(&self) -> PathBuf {
         self.root.join("target").join(self.flavor.suffix().trim_start_matches('-'))
     }
 
-    /// What AMD's HSA runtime finds in the place of `libhsakmt`: the sim's machine.
+    /// Path of the sim's machine with the interface of `libhsakmt`, which AMD's HSA runtime loads.
     pub fn thunk_library(&self) -> PathBuf {
         self.build.join("rocr/libhsakmt.so.1")
     }
 
-    /// What stands in for `/dev/kfd`, beside the sim.
+    /// Path of the library that simulates `/dev/kfd`, beside the sim.
     pub fn kfd_library(&self) -> PathBuf {
         self.sim_library().with_file_name("libkfd.so")
     }
 
-    /// A command that sees this IREE tree and the right libclang: for cargo and for CMake, which calls cargo.
+    /// Creates a command with this IREE tree and the right libclang in its environment: for cargo, and for CMake, which
+    /// calls cargo.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         // Logs and messages stay free of control codes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Runs `cargo test` and counts its cases from what the test programs print.
+//! Runs `cargo test` and counts the cases in the output of the test programs.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::process::{self, Ended};
 use crate::steps::Steps;
 use crate::tally::Tally;
 
-/// How long a kernel of a test may run on the sim.
+/// Time limit of a test's kernel on the sim.
 const KERNEL_LIMIT: Duration = Duration::from_secs(240);
 
-/// The programs' output so far.
+/// Parsed output of the programs so far.
 #[derive(Default)]
 struct Output {
     tally: Tally,
     failed: Vec<String>,
     program: String,
-    /// What became of each case, by program and name.
+    /// Result of each case: program, name, verdict.
     cases: Vec<(String, String, Verdict)>,
-    /// Programs that took long, with the time that they say.
+    /// Lines about slow programs, with the times that they print.
     slow: Vec<String>,
-    /// Cases announced by the program under way and not yet summed up.
+    /// Number of cases that the current program announced, until its summary.
     open: Option<usize>,
 }
 
@@ -57,8 +57,8 @@ impl Output {
         }
     }
 
-    /// A program that announced its cases and never summed them up crashed:
-    /// which of them ran is unknown, so none counts as passed.
+    /// Ends a program. A program without a summary crashed. It is unknown which of its cases ran, so none counts as
+    /// passed.
     fn close(&mut self, how: &str) {
         if let Some(count) = self.open.take() {
             self.tally.failed += count.max(1);
@@ -69,7 +69,7 @@ impl Output {
     }
 }
 
-/// Packages whose tests are run.
+/// Packages to test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Packages {
     /// The workspace without the software GPU, whose test build alone takes minutes.

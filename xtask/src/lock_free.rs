@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The driver's lock-free structures. Each is run under a model checker, and unchanged under sanitizers.
+//! List of the driver's lock-free structures. A model checker runs each, and sanitizers run them unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,11 @@ use syn::visit::{self, Visit};
 use crate::error::{Context, Error, Result};
 use crate::imports::{attributes, is_test};
 
-/// Files below `src` with a structure whose two ends are host threads. They are written with the types of `src/sync.rs`
-/// and have a module `loom_tests`.
+/// Files below `src` with a structure that two host threads share. They use the types of `src/sync.rs` and have a
+/// module `loom_tests`.
 const MODELS: [&str; 4] = ["core/queue/last_signal.rs", "ffi/blocks.rs", "ring/epoch.rs", "ring/kernarg.rs"];
 
-/// Other files below `src` that order memory without a lock, or share a cell, and why they need no model.
+/// Other files below `src` that use atomics or cells, with the reason why they need no model.
 const OTHERS: [(&str, &str); 15] = [
     ("api/command_buffer.rs", "recorded by one thread, then published once by a flag that stays"),
     ("api/device.rs", "a pointer that is only replaced"),
@@ -34,11 +34,11 @@ const OTHERS: [(&str, &str); 15] = [
     ("ring/aql.rs", "the other end is the packet processor, which the sim and the mutants of fences stand for"),
 ];
 
-/// Looks through the sources below `root`/src, but for what tests name.
+/// Checks the sources below `root`/src, except for code of tests.
 ///
 /// # Errors
-/// The files that order memory without a lock and are on no list, that have no model, or that leave something out under
-/// a sanitizer.
+/// The files that use atomics or cells and are on no list, that have no model, or that leave code out under a
+/// sanitizer.
 pub fn check(root: &Path) -> Result<()> {
     let source = root.join("src");
     let (mut wrong, mut ordering) = (Vec::new(), Vec::new());
@@ -72,12 +72,12 @@ pub fn check(root: &Path) -> Result<()> {
 /// Findings in a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
-    /// Orders of memory, or cells.
+    /// True if the file uses atomics or cells.
     orders: bool,
     wrong: Option<&'static str>,
 }
 
-/// Looks at the file `file` below `src`.
+/// Reads the file `file` below `src`.
 fn look(file: &str, text: &str) -> syn::Result<Found> {
     let mut names = Names::default();
     names.visit_file(&syn::parse_file(text)?);
@@ -100,7 +100,7 @@ fn look(file: &str, text: &str) -> syn::Result<Found> {
     Ok(Found { orders: names.orders, wrong })
 }
 
-/// Returns true if a use of the standard library's atomics or cells is in `tree`.
+/// True if `tree` imports the standard library's atomics or cells.
 fn is_of_std(tree: &syn::UseTree) -> bool {
     fn names(tree: &syn::UseTree, name: &str) -> bool {
         match tree {
@@ -116,7 +116,7 @@ fn is_of_std(tree: &syn::UseTree) -> bool {
     is_std && ["atomic", "UnsafeCell"].iter().any(|name| names(tree, name))
 }
 
-/// Names that a file has outside of its tests.
+/// Visitor that collects the names that a file uses outside of its tests.
 #[derive(Default)]
 struct Names {
     orders: bool,

@@ -30,11 +30,11 @@ const DEFAULT_AGENTS: &str = "gfx1100";
 
 /// Options of a run.
 pub struct Options<'a> {
-    /// With which drivers.
+    /// Drivers to run.
     pub drivers: Drivers,
-    /// Which probes, a glob.
+    /// Glob that selects the probes.
     pub filter: &'a str,
-    /// Prints all facts, not only those that are not as expected.
+    /// Prints all facts, not only the unexpected ones.
     pub facts: bool,
 }
 
@@ -47,7 +47,7 @@ struct Probe {
     /// Further environment variables.
     variables: Vec<(String, String)>,
     expected: Vec<Expected>,
-    /// Why the probe is not run among all tests.
+    /// Reason why the probe is excluded from the run of all tests.
     pending: Option<String>,
 }
 
@@ -56,7 +56,7 @@ struct Probe {
 struct Expected {
     name: String,
     value: String,
-    /// The driver, of a deliberate difference.
+    /// The only driver that must print the fact, for a deliberate difference.
     driver: Option<String>,
 }
 
@@ -66,7 +66,7 @@ type Fact = (String, String);
 /// Runs all probes with both drivers, in a build of their own.
 ///
 /// # Errors
-/// As for [`run`], and when the build fails.
+/// When the build fails, a kernel or a probe's head is malformed, or no probe matches.
 pub fn run_all(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let layout = layout.with(Flavor::BesideC);
     setup::everything(&layout, steps, Build::Probes)?;
@@ -179,7 +179,7 @@ impl Probe {
         self.expected.iter().filter(is_drivers).collect()
     }
 
-    /// Compares what `driver` printed with what it must print.
+    /// Compares the facts that `driver` printed with the expected ones.
     fn judge(&self, driver: &str, facts: &[Fact]) -> Result<()> {
         let mut wrong = String::new();
         let expected = self.expected(driver);
@@ -204,7 +204,7 @@ impl Probe {
 }
 
 impl Expected {
-    /// Reads what follows `expect`.
+    /// Parses the text after `expect`.
     fn parse(text: &str) -> Option<Self> {
         let (driver, text) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -240,7 +240,7 @@ fn read_all(folder: &Path) -> Result<Vec<Probe>> {
     Ok(probes.into_values().collect())
 }
 
-/// The code objects that probes load, which are built when they are older than their sources.
+/// Code objects that probes load. They are rebuilt when older than their sources.
 struct Kernels {
     sources: Vec<PathBuf>,
     build: PathBuf,
@@ -254,7 +254,7 @@ impl Kernels {
         Self { sources, build: layout.build.join("probes") }
     }
 
-    /// Builds those for the first GPU of `target`, and returns their folder.
+    /// Builds the code objects for the first GPU of `target`, and returns their folder.
     fn ensure(&self, step: &Step, target: Target) -> Result<PathBuf> {
         let folder = self.build.join(target.as_ref());
         fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;

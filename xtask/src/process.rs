@@ -73,7 +73,7 @@ pub fn display(command: &Command) -> String {
     text
 }
 
-/// What an ended process's status says, e.g. `exit code 1` or `signal 11 (SIGSEGV)`.
+/// Describes an exit status, e.g. `exit code 1` or `signal 11 (SIGSEGV)`.
 pub fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {

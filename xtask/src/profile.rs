@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask profile`: `iree-run-module` writes profiles, and `iree-profile` reports from them all that
-//! `docs/using/profiling.md` says it does.
+//! `cargo xtask profile`: `iree-run-module` writes profiles, and `iree-profile` must produce every report from them
+//! that `docs/using/profiling.md` describes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use crate::steps::{Step, Steps, timed};
 use crate::tally::Tally;
 use crate::target::Target;
 
-/// Everything that there is, but for what not every GPU of the sim has.
+/// Profiling modes that every GPU of the sim supports.
 const MODES: &str = "queue-events,host-execution,device-queue-events,dispatch-events,memory-events,\
                      executable-metadata,command-region-events,device-metrics,counters";
 
-/// What it has of gfx9, gfx11 and gfx12.
+/// Further mode of gfx9, gfx11 and gfx12.
 const TRACES: &str = "executable-traces";
 
-/// The commands of `iree-profile`, each with a type of the rows that it writes as JSON for every profile.
+/// Commands of `iree-profile`, each with a type of row that it writes as JSON for every profile.
 const COMMANDS: [(&str, &str); 10] = [
     ("summary", "device_summary"),
     ("statistics", "statistics_row"),
@@ -36,13 +36,13 @@ const COMMANDS: [(&str, &str); 10] = [
     ("cat", "record"),
 ];
 
-/// What `iree-profile att` ends with: IREE builds its decoder of traces only beside its own driver for AMD GPUs.
+/// Last line of `iree-profile att`, which fails: IREE builds its trace decoder only with its own driver for AMD GPUs.
 const WITHOUT_DECODER: &str = "unsupported iree-profile command 'att'";
 
-/// The mode that goes with all but `counters`.
+/// Mode that is compatible with all but `counters`.
 const RANGES: &str = "counter-ranges";
 
-/// Kinds of rows that `iree-profile export` writes, of those that viewers show.
+/// Types of rows of `iree-profile export` that viewers show.
 const EXPORTED: [&str; 7] = [
     "dispatch_event",
     "queue_device_event",
@@ -53,11 +53,11 @@ const EXPORTED: [&str; 7] = [
     "device_metric_sample",
 ];
 
-/// What is profiled.
+/// A call to profile.
 struct Case {
     name: &'static str,
     call: fn(&Place) -> Result<Call>,
-    /// How many kernels each GPU runs.
+    /// Number of kernels that each GPU runs.
     launches: &'static [usize],
 }
 
@@ -131,7 +131,7 @@ fn check(place: &Place, step: &Step, case: &Case, has_traces: bool) -> Result<()
     }
 }
 
-/// The waves that a profile of ranges has.
+/// Number of waves in a profile of counter ranges.
 fn waves_in_ranges(place: &Place, call: &Call) -> Result<u64> {
     let (profile, stats) = record(place, call, RANGES)?;
     let rows = rows(&read(place, &profile, &["counter", "--format=jsonl"])?)?;
@@ -144,7 +144,7 @@ fn waves_in_ranges(place: &Place, call: &Call) -> Result<u64> {
     Ok(waves)
 }
 
-/// The sum of a counter over all rows of `iree-profile counter`.
+/// Sum of a counter over all rows of `iree-profile counter`.
 fn sum(rows: &[&Value]) -> u64 {
     rows.iter().filter_map(|row| row["sum"].as_f64()).sum::<f64>() as u64
 }
@@ -153,7 +153,7 @@ fn is_at_most(waves: u64, most: u64, whose: &str) -> Result<()> {
     if (1..=most).contains(&waves) { Ok(()) } else { Err(Error::Failed(format!("{waves} waves, {whose} {most}"))) }
 }
 
-/// The profile of a call, and what the sim counted meanwhile (`HSA_SIM_STATS`).
+/// Profiles a call. Returns the profile, and the sim's counts of the call (`HSA_SIM_STATS`).
 fn record(place: &Place, call: &Call, modes: &str) -> Result<(PathBuf, Value)> {
     let (profile, stats) = (place.work.join("model.ireeprof"), place.work.join("stats.json"));
     let mut command = place.run_module(call, &place.work.join("result.npy"));

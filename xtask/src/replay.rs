@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask replay`: `iree-run-module` records what it does with a device (`--device_replay_output`), IREE's replay
-//! tools do it again without the module, and the results are the same, bit for bit. `docs/using/replay.md` says
-//! what can be recorded and what cannot.
+//! `cargo xtask replay`: `iree-run-module` records its use of a device (`--device_replay_output`), and IREE's replay
+//! tools repeat it without the module. The results must agree bit for bit. `docs/using/replay.md` lists the operations
+//! that can be recorded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,36 +28,36 @@ use crate::target::Target;
 /// A tool that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// The parameters of `encoder.mlir`, and how many rows and columns they have.
+/// Parameters of `encoder.mlir`, with their numbers of rows and columns.
 const WEIGHTS: [(&str, usize, usize); 5] =
     [("wq", 64, 64), ("wk", 64, 64), ("wv", 64, 64), ("w1", 64, 128), ("w2", 128, 64)];
 
-/// Where recordings are made and replayed.
+/// Folder, GPU and drivers of recordings and replays.
 pub struct Place<'a> {
     pub layout: &'a Layout,
     step: &'a Step,
-    /// The GPU that kernels are compiled for.
+    /// GPU that kernels are compiled for.
     target: &'a Target,
     recorder: Driver,
     player: Driver,
-    /// What is written here is this place's alone.
+    /// Folder that only this place writes to.
     pub work: PathBuf,
 }
 
-/// How many GPUs there are, and what of them are devices.
+/// Number of GPUs, and the devices that they form.
 #[derive(Clone, Copy)]
 pub struct Gpus {
     count: usize,
-    /// The paths of `--device`.
+    /// Paths of `--device`.
     devices: &'static [&'static str],
 }
 
 pub const ONE_GPU: Gpus = Gpus { count: 1, devices: &["://0"] };
 const TWO_DEVICES: Gpus = Gpus { count: 2, devices: &["://0", "://1"] };
-/// Without a path, all GPUs are one device.
+/// All GPUs as one device, whose URI has no path.
 const ONE_DEVICE: Gpus = Gpus { count: 2, devices: &[""] };
 
-/// A call of a function that is recorded.
+/// A function call to record.
 pub struct Call {
     module: PathBuf,
     function: &'static str,
@@ -67,7 +67,7 @@ pub struct Call {
     gpus: Gpus,
 }
 
-/// A recording, and the bytes of the result that the recorded call had.
+/// A recording, and the bytes of the recorded call's result.
 struct Recording {
     file: PathBuf,
     result: Vec<u8>,
@@ -77,15 +77,16 @@ struct Recording {
 struct Case {
     name: &'static str,
     run: fn(&Place) -> Result<()>,
-    /// What tells of a failure that is IREE's C driver's own.
+    /// Part of the output that identifies a failure of IREE's C driver itself.
     c_driver_says: Option<&'static str>,
 }
 
-/// Replaying, the C driver reads files only by a proactor's handle, which the replay tools do not make.
+/// On replay, the C driver reads files only by a proactor's handle, which the replay tools do not create.
 const READS_NO_FILES: Option<&str> = Some("requires a proactor-backed async file handle");
-/// Replaying, it tells of dispatches in command buffers only if those are recorded with RETAIN_PROFILE_METADATA.
+/// On replay, the C driver profiles dispatches in command buffers only if they were recorded with
+/// RETAIN_PROFILE_METADATA.
 const TELLS_NO_DISPATCHES: Option<&str> = Some("the profile names no kernel");
-/// Recording or replaying, its devices of one process have the same place in a group.
+/// On recording and replay, the C driver gives all devices of one process the same place in a group.
 const ONE_DEVICE_A_GROUP: Option<&str> = Some("already registered");
 
 const CASES: &[Case] = &[
@@ -117,11 +118,11 @@ const CASES: &[Case] = &[
     Case { name: "another kernel with other arguments is refused", run: unfit_substitution, c_driver_says: None },
 ];
 
-/// Records and replays on the sim, and prints a line for each case. In a build with IREE's C driver, what one driver
-/// records the other replays.
+/// Records and replays on the sim, and prints a line for each case. In a build with IREE's C driver, each driver
+/// replays the recordings of the other.
 ///
 /// # Errors
-/// When nothing could be run; a case that fails is counted.
+/// When nothing could be run. A case that fails is counted.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let (rust, c) = (Driver::AmdgpuRs, Driver::Amdgpu);
     let pairs: &[_] = if layout.flavor == Flavor::BesideC { &[(c, rust), (rust, c)] } else { &[(rust, rust)] };
@@ -163,12 +164,12 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What this driver says of inputs that [`tools_mix_devices`] is about.
+/// Part of this driver's error about the inputs that [`tools_mix_devices`] describes.
 const MIXED: &str = "the buffer was made by another driver";
 
-/// Whether IREE's tools, while they record, make inputs with the recorder's allocator and copy to them with the device
-/// itself, as those of 3.12 do, which then does not know the buffer. Those of 3.13 have the recorder's device do both.
-/// Nothing of this is seen with devices whose memory the host maps.
+/// True if IREE's tools, while they record, create inputs with the recorder's allocator and copy to them with the
+/// device itself, which does not know the buffer. The tools of 3.12 do so; since 3.13 the recorder's device does both.
+/// The error does not occur on devices whose memory the host maps.
 fn tools_mix_devices(layout: &Layout) -> Result<bool> {
     let path = layout.iree_tree().join("runtime/src/iree/tooling/context_util.c");
     let text = fs::read_to_string(&path).context(|| format!("reading {}", path.display()))?;
@@ -184,10 +185,10 @@ fn uri(driver: Driver) -> &'static str {
 }
 
 impl<'a> Place<'a> {
-    /// A place with this driver alone, and an empty folder of that name in the build's.
+    /// Creates a place with this driver only, and an empty folder `folder` in the build's.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// When the folder cannot be created.
     pub fn new(layout: &'a Layout, step: &'a Step, target: &'a Target, folder: &str) -> Result<Self> {
         let work = layout.build.join(folder);
         if work.exists() {
@@ -201,7 +202,7 @@ impl<'a> Place<'a> {
         compile(self.layout, self.step, &self.layout.root.join(source), Backend::Gpu(self.target))
     }
 
-    /// A tool of IREE's build, with devices.
+    /// Creates the command of one of IREE's tools with its devices.
     fn tool(&self, program: &Path, driver: Driver, gpus: Gpus) -> Command {
         let mut command = self.layout.command(program);
         Hsa::Sim.apply(self.layout, self.target, &mut command);
@@ -215,10 +216,10 @@ impl<'a> Place<'a> {
         command
     }
 
-    /// Runs a tool; returns what it printed.
+    /// Runs a tool and returns its output.
     ///
     /// # Errors
-    /// With its last lines when it fails or hangs.
+    /// The last lines of the output if the tool fails or hangs.
     pub fn output(&self, command: Command) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         let how = match self.step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
@@ -230,10 +231,10 @@ impl<'a> Place<'a> {
         Err(Error::Failed(format!("it ended with {how}:\n      {tail}")))
     }
 
-    /// Fails unless the tool does, saying so.
+    /// Runs a tool that must fail with `says` in its output.
     ///
     /// # Errors
-    /// When it does not.
+    /// When it does not fail, or the output does not contain `says`.
     pub fn refuses(&self, command: Command, says: &str) -> Result<()> {
         match self.output(command) {
             Ok(_) => Err(Error::Failed(format!("it was not refused with '{says}'"))),
@@ -242,7 +243,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// `iree-run-module` for a call, with its result written to a file.
+    /// Creates the `iree-run-module` command of a call, with its result written to a file.
     pub fn run_module(&self, call: &Call, result: &Path) -> Command {
         let mut command = self.tool(&self.layout.tool("iree-run-module"), self.recorder, call.gpus);
         command.arg(format!("--module={}", call.module.display())).arg(format!("--function={}", call.function));
@@ -251,14 +252,14 @@ impl<'a> Place<'a> {
         command
     }
 
-    /// Runs a call without recording it; returns the result's bytes.
+    /// Runs a call without recording it and returns the result's bytes.
     fn call(&self, call: &Call) -> Result<Vec<u8>> {
         let file = self.work.join("result.npy");
         self.output(self.run_module(call, &file))?;
         Ok(Raw::read(&file)?.bytes)
     }
 
-    /// Records a call, whose result must be what it is without.
+    /// Records a call. Its result must equal the result without recording.
     fn record(&self, call: &Call, name: &str, flags: &[&str]) -> Result<Recording> {
         let (file, result) = (self.work.join(format!("{name}.ireereplay")), self.work.join("recorded.npy"));
         let mut command = self.run_module(call, &result);
@@ -284,7 +285,7 @@ impl<'a> Place<'a> {
         command
     }
 
-    /// Replays a recording; the result must be `expected`.
+    /// Replays a recording. The result must be `expected`.
     fn replays_to(&self, recording: &Recording, flags: &[String], expected: &[u8]) -> Result<()> {
         self.output(self.run_replay(recording, flags))?;
         let file = self.work.join("outputs");
@@ -297,7 +298,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The same for the result of the recorded call.
+    /// Replays a recording. The result must be that of the recorded call.
     fn replays(&self, recording: &Recording, flags: &[String]) -> Result<()> {
         self.replays_to(recording, flags, &recording.result)
     }
@@ -321,7 +322,7 @@ impl<'a> Place<'a> {
         self.record(&self.demo_call(gpus)?, "demo", &[])
     }
 
-    /// The transformer with its parameters in the file that is also returned, a new one.
+    /// Returns a call of the transformer, and the new file with its parameters.
     ///
     /// # Errors
     /// When the compiler fails, or a file cannot be written.
@@ -338,7 +339,7 @@ impl<'a> Place<'a> {
         Ok((call, parameters))
     }
 
-    /// A call of a device of two GPUs that both work, the second with what the first made.
+    /// Returns a call on a device of two GPUs. Both run kernels; the second's inputs are results of the first.
     ///
     /// # Errors
     /// When the compiler fails, or a file cannot be written.
@@ -352,7 +353,7 @@ impl<'a> Place<'a> {
         Ok(Call { module, function: "main", inputs, flags: Vec::new(), gpus: ONE_DEVICE })
     }
 
-    /// A module's call with two arrays of 64 elements.
+    /// Returns a call of a module with two arrays of 64 elements.
     fn small(&self, source: &str) -> Result<Call> {
         let (x, y) = (self.input("x", &[64])?, self.input("y", &[64])?);
         Ok(Call {
@@ -364,7 +365,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// An input of iree-run-module: an array in a file.
+    /// Returns an `iree-run-module` input argument: an array in a file.
     fn input(&self, name: &str, shape: &[usize]) -> Result<String> {
         let path = self.work.join(format!("{name}.npy"));
         let data = Data::F32(numbers(name, shape.iter().product()));
@@ -372,7 +373,7 @@ impl<'a> Place<'a> {
         Ok(format!("@{}", path.display()))
     }
 
-    /// The file with a module's only executable.
+    /// Returns the file of a module's only executable.
     fn executable(&self, module: &Path) -> Result<PathBuf> {
         let folder = self.work.join(module.file_stem().unwrap_or_default());
         let mut python = Command::new(self.layout.venv_program("python3"));
@@ -434,7 +435,7 @@ fn parameters_by_reference(place: &Place) -> Result<()> {
     place.replays(&place.record(&call, "reference", &["--device_replay_file_policy=reference"])?, &[])
 }
 
-/// Replays without the file.
+/// Parameters recorded as file ranges: the replay must fail without the file.
 fn parameters_as_ranges(place: &Place) -> Result<()> {
     let (call, parameters) = place.transformer()?;
     let recording = place.record(&call, "ranges", &["--device_replay_file_policy=capture-ranges"])?;
@@ -442,7 +443,7 @@ fn parameters_as_ranges(place: &Place) -> Result<()> {
     place.replays(&recording, &[])
 }
 
-/// The same.
+/// Parameters recorded as a copy: the replay does not need the file.
 fn parameters_as_a_copy(place: &Place) -> Result<()> {
     let (call, parameters) = place.transformer()?;
     let recording = place.record(&call, "copy", &["--device_replay_file_policy=capture-all"])?;
@@ -450,7 +451,7 @@ fn parameters_as_a_copy(place: &Place) -> Result<()> {
     place.replays(&recording, &[])
 }
 
-/// A file that is known by its contents may be a copy in another folder.
+/// The replay must accept a copy in another folder if the recording identifies files by their contents.
 fn parameters_elsewhere(place: &Place) -> Result<()> {
     let (call, parameters) = place.transformer()?;
     let recording = place.record(&call, "digest", &["--device_replay_file_validation=digest"])?;
@@ -462,7 +463,7 @@ fn parameters_elsewhere(place: &Place) -> Result<()> {
     place.replays(&recording, &[remap])
 }
 
-/// A file that is known by its time and place may not.
+/// The replay must refuse a rewritten file if the recording identifies files by time and path.
 fn changed_parameters(place: &Place) -> Result<()> {
     let (call, parameters) = place.transformer()?;
     let recording = place.record(&call, "identity", &["--device_replay_file_validation=identity"])?;
@@ -536,14 +537,14 @@ fn write_parameters(path: &Path) -> Result<()> {
     fs::write(path, bytes).context(|| format!("writing {}", path.display()))
 }
 
-/// Numbers from -0.5 to 0.5 that a name decides.
+/// Numbers from -0.5 to 0.5, seeded by a name.
 fn numbers(name: &str, count: usize) -> Vec<f32> {
     let seed = name.bytes().fold(0, |seed, byte| seed << 8 | u64::from(byte));
     let mut random = Random::new(seed);
     (0..count).map(|_| random.below(1 << 20) as f32 / (1 << 20) as f32 - 0.5).collect()
 }
 
-/// The last of the buffers that the replay wrote: each its length in 8 bytes, and so many bytes.
+/// Returns the last of the buffers that the replay wrote. Each has its length in 8 bytes, then the data.
 fn last_buffer(mut bytes: &[u8]) -> Option<&[u8]> {
     let mut last = None;
     while let Some((length, rest)) = bytes.split_first_chunk() {

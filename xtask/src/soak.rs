@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask soak`: random programs for the HAL, `tests/soak`, on the sim
-//! that plays caches; without caches for ThreadSanitizer and for checks of the sim.
+//! `cargo xtask soak`: random HAL programs, `tests/soak`, on the sim with cache modelling; without it for
+//! ThreadSanitizer and for the sim's checks.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,27 +18,27 @@ use crate::steps::{Steps, timed};
 use crate::tally::Tally;
 use crate::target::Target;
 
-/// A soak that prints nothing for this long hangs: longer than it gives a program, and one that it makes smaller.
+/// A soak that prints nothing for this long hangs: longer than the limit of a program and of its reduction.
 const SILENCE: Duration = Duration::from_secs(400);
 
-/// How long a kernel of a program may run on the sim.
+/// Time limit of a program's kernel on the sim.
 const KERNEL_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the lines begin with that tell of a program that failed.
+/// Prefix of the lines about failed programs.
 const FAILURE: &str = "soak failure: ";
 
-/// What is run.
+/// Options of a soak.
 #[derive(Clone, Copy)]
 pub struct Options {
-    /// The first program.
+    /// Seed of the first program.
     pub seed: u64,
-    /// For how long programs are run.
+    /// Time limit.
     pub time: Duration,
-    /// How many at most.
+    /// Maximum number of programs.
     pub programs: u64,
 }
 
-/// What a soak said.
+/// Parsed output of a soak.
 #[derive(Default)]
 struct Output {
     failures: Vec<String>,
@@ -60,10 +60,10 @@ impl Output {
     }
 }
 
-/// Runs programs on the sim's `target` and prints those that failed, made smaller, and the counts.
+/// Runs programs on the sim's `target`, and prints the reduced failures and the counts.
 ///
 /// # Errors
-/// When it cannot be built, or does not end as it should.
+/// When the soak cannot be built, or does not end properly.
 pub fn run(
     layout: &Layout,
     steps: &Steps,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Named steps with progress and time: a spinner or bar on a terminal, plain lines without control codes otherwise. All
-//! of it goes to standard error, so that a tool's own output stays alone on standard output.
+//! output goes to standard error, so that standard output has a tool's own output only.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use crate::error::{Context, Error, Result};
 use crate::junit::{Record, Verdict};
 use crate::process::{self, Ended};
 
-/// What apt, pip, cargo and Python say when there is no network.
+/// Messages of apt, pip, cargo and Python without a network.
 const NO_NETWORK: [&str; 9] = [
     "Temporary failure in name resolution",
     "Temporary failure resolving",
@@ -30,10 +30,10 @@ const NO_NETWORK: [&str; 9] = [
     "Could not connect to ",
 ];
 
-/// How many lines of a failed command's log are shown.
+/// Number of lines of a failed command's log to show.
 const TAIL_LINES: usize = 25;
 
-/// Makes steps; knows whether a person watches and where logs go.
+/// Factory of steps. It knows if standard error is a terminal, the folder of logs, and the results of all test cases.
 pub struct Steps {
     terminal: bool,
     verbose: bool,
@@ -41,7 +41,7 @@ pub struct Steps {
     records: RefCell<Vec<Record>>,
 }
 
-/// One step under way.
+/// One step in progress.
 pub struct Step {
     bar: Option<ProgressBar>,
     verbose: bool,
@@ -50,36 +50,36 @@ pub struct Step {
 }
 
 impl Steps {
-    /// Steps that log into the folder `logs`, which is made when needed.
+    /// Creates steps that log into the folder `logs`, which is created when needed.
     pub fn new(logs: PathBuf) -> Self {
         Self { terminal: std::io::stderr().is_terminal(), verbose: false, logs, records: RefCell::default() }
     }
 
-    /// The same; with `verbose`, what is logged is shown, too, line by line.
+    /// Sets the verbosity: with `verbose`, steps also print each line that they log.
     pub fn verbose(self, verbose: bool) -> Self {
         Self { terminal: self.terminal && !verbose, verbose, ..self }
     }
 
-    /// A line of text for the reader, between steps.
+    /// Prints a line of text between steps.
     pub fn say(&self, text: &str) {
         eprintln!("{text}");
     }
 
-    /// Keeps what became of a test case.
+    /// Records the result of a test case.
     pub fn record(&self, suite: &str, name: &str, verdict: Verdict, time: Option<Duration>) {
         let record = Record { suite: suite.to_owned(), name: name.to_owned(), verdict, time };
         self.records.borrow_mut().push(record);
     }
 
-    /// What became of all test cases so far.
+    /// Returns the results of all test cases so far.
     pub fn records(&self) -> Vec<Record> {
         self.records.borrow().clone()
     }
 
-    /// Does `work` as the step `name`, showing its progress and its time.
+    /// Runs `work` as the step `name`, showing its progress and its time.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// The error of `work`.
     pub fn step<T>(&self, name: &str, work: impl FnOnce(&Step) -> Result<T>) -> Result<T> {
         let step = Step {
             bar: self.terminal.then(|| spinner(name)),
@@ -106,7 +106,7 @@ impl Steps {
 }
 
 impl Step {
-    /// Shows `text` as what is going on now. Nothing when not on a terminal.
+    /// Shows `text` as the current activity. Does nothing when not on a terminal.
     pub fn note(&self, text: &str) {
         if let Some(bar) = &self.bar {
             let text: String = text.trim().chars().take(100).collect();
@@ -114,7 +114,7 @@ impl Step {
         }
     }
 
-    /// Shows a bar, `done` of `total`, and `what` was done last. Nothing when not on a terminal.
+    /// Shows a bar, `done` of `total`, and the last item `what`. Does nothing when not on a terminal.
     pub fn progress(&self, done: u64, total: u64, what: &str) {
         let Some(bar) = &self.bar else { return };
         if bar.length() != Some(total) {
@@ -125,10 +125,10 @@ impl Step {
         self.note(what);
     }
 
-    /// Appends a line to this step's log file; shows it, too, where that is wanted.
+    /// Appends a line to this step's log file, and prints it if verbose.
     ///
     /// # Errors
-    /// When the file cannot be made or written.
+    /// When the file cannot be created or written.
     pub fn log(&self, line: &str) -> Result<()> {
         if self.verbose {
             eprintln!("{line}");
@@ -146,17 +146,17 @@ impl Step {
         writeln!(file, "{line}").context(|| format!("writing {}", self.log_path.display()))
     }
 
-    /// Where this step's log is.
+    /// Path of this step's log.
     pub fn log_path(&self) -> &Path {
         &self.log_path
     }
 
-    /// Runs `command` to its end, logging its output and showing its progress
-    /// (ninja's `[n/m]` as a bar, other lines as they come).
+    /// Runs `command` to its end, logging its output and showing its progress (ninja's `[n/m]` as a bar, other lines as
+    /// they come).
     ///
     /// # Errors
-    /// When it cannot start or does not end with exit code 0: the message
-    /// names the command, the log and its last lines.
+    /// When it cannot start or does not end with exit code 0. The message names the command, the log and its last
+    /// lines.
     pub fn run(&self, command: Command) -> Result<()> {
         let shown = process::display(&command);
         match self.follow(command, None, |_| {})? {
@@ -166,8 +166,8 @@ impl Step {
         }
     }
 
-    /// As [`run`](Self::run), without judging the end: each line is also
-    /// handed to `each`. See [`process::follow`] for `silence`.
+    /// Runs `command` as [`run`](Self::run) does, but returns how it ended, and passes each line to `each`. For
+    /// `silence`, see [`process::follow`].
     ///
     /// # Errors
     /// When it cannot start or the log cannot be written.
@@ -208,7 +208,7 @@ impl Step {
         }
     }
 
-    /// A set-up error for the command `shown` that ended with `outcome`.
+    /// Creates a set-up error for the command `shown` that ended with `outcome`.
     pub fn failure(&self, shown: &str, outcome: &str) -> Error {
         let log = fs::read_to_string(&self.log_path).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();
@@ -244,21 +244,21 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// The parts of ninja's `[done/total] what`.
+/// Parses ninja's `[done/total] what`.
 fn ninja_progress(line: &str) -> Option<(u64, u64, &str)> {
     let (counts, what) = line.strip_prefix('[')?.split_once("] ")?;
     let (done, total) = counts.split_once('/')?;
     Some((done.parse().ok()?, total.parse().ok()?, what))
 }
 
-/// What `work` gives, and how long it took.
+/// Runs `work`, and returns its result and duration.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let result = work();
     (result, start.elapsed())
 }
 
-/// A duration for people: `0.4 s`, `73 s`.
+/// Formats a duration: `0.4 s`, `73 s`.
 pub fn seconds(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }

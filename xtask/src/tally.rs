@@ -10,26 +10,26 @@ use crate::error::Result;
 use crate::junit::Verdict;
 use crate::steps::Steps;
 
-/// How many cases passed, failed and were skipped.
+/// Numbers of passed, failed and skipped cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Cases that ran and held.
+    /// Cases that passed.
     pub passed: usize,
-    /// Cases that failed, crashed, hung, or could not run because of one.
+    /// Cases that failed, crashed or hung, or could not run because another one did.
     pub failed: usize,
     /// Cases that did not apply.
     pub skipped: usize,
-    /// Cases that failed for a reason that lies elsewhere and is known.
+    /// Cases that failed for a known reason outside of this project.
     pub known: usize,
 }
 
 impl Tally {
-    /// What became of all the cases, as one.
+    /// Combines the results of all cases.
     pub fn verdict(self) -> Verdict {
         if self.failed == 0 { Verdict::Passed } else { Verdict::Failed(self.to_string()) }
     }
 
-    /// Counts the case `name` of `suite`, notes it in `steps`, and prints a line for it.
+    /// Counts the case `name` of `suite`, records it in `steps`, and prints a line for it.
     pub fn count(&mut self, steps: &Steps, suite: &str, name: &str, (result, time): (Result<()>, Duration)) {
         steps.record(suite, name, (&result).into(), Some(time));
         match result {

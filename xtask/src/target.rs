@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The GPUs that the sim plays, as in `--target gfx1100` or `--target gfx1100:bar=none,gfx942`.
+//! GPUs of the sim, as in `--target gfx1100` or `--target gfx1100:bar=none,gfx942`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::hsa::Hsa;
 
-/// GPUs as `HSA_SIM_AGENTS` describes them (see the sim's documentation), named by the processor of the first, which
-/// kernels are compiled for: a name of LLVM's AMDGPU backend, e.g. `gfx1100` or `gfx90a`.
+/// GPUs in the format of `HSA_SIM_AGENTS` (see the sim's documentation). Kernels are compiled for the processor of the
+/// first, a name of LLVM's AMDGPU backend, e.g. `gfx1100` or `gfx90a`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     agents: String,
     processor_length: usize,
 }
 
-/// A processor that the sim plays.
+/// A processor that the sim models.
 struct Played {
     name: &'static str,
-    /// Whether the `iree-compile` that set-up installs compiles for it.
+    /// True if the `iree-compile` that set-up installs compiles for it.
     compiled: bool,
-    /// Whether Debian's ROCR knows it.
+    /// True if Debian's ROCR supports it.
     rocr: bool,
 }
 
@@ -37,18 +37,18 @@ const PLAYED: [Played; 9] = [
     Played { name: "gfx1250", compiled: true, rocr: false },
 ];
 
-/// Whether an item of a list of GPUs and their settings is a GPU, maybe with its first setting.
+/// True if an item of a list of GPUs and their settings is a GPU, maybe with its first setting.
 fn begins_gpu(item: &str) -> bool {
     item.contains(':') || !item.contains('=')
 }
 
 impl Target {
-    /// What the sim is told, which checks the settings.
+    /// Value for `HSA_SIM_AGENTS`. The sim checks the settings.
     pub fn agents(&self) -> &str {
         &self.agents
     }
 
-    /// The same with one more setting of each GPU.
+    /// Value for `HSA_SIM_AGENTS` with one more setting of each GPU.
     pub fn agents_with(&self, setting: &str) -> String {
         let with = |item: &str| match item.split_once(':') {
             Some((processor, first)) => format!("{processor}:{setting},{first}"),
@@ -58,24 +58,24 @@ impl Target {
         self.agents.split(',').map(with).collect::<Vec<_>>().join(",")
     }
 
-    /// The processor of each GPU.
+    /// Processors of the GPUs.
     fn processors(&self) -> impl Iterator<Item = &str> {
         let gpus = self.agents.split(',').filter(|item| begins_gpu(item));
         gpus.map(|gpu| gpu.split(':').next().unwrap_or(gpu).trim())
     }
 
-    /// Checks, before anything is built, that there are such GPUs on `hsa`.
+    /// Checks, before anything is built, that `hsa` has such GPUs.
     ///
     /// # Errors
-    /// With those that there are.
+    /// A message with the available processors.
     pub fn check_played(&self, hsa: &Hsa) -> Result<()> {
         self.processors().try_for_each(|name| check(name, hsa, false))
     }
 
-    /// The same, and that `iree-compile` compiles for the first.
+    /// Checks that `hsa` has such GPUs and that `iree-compile` compiles for the first.
     ///
     /// # Errors
-    /// With those that can be chosen.
+    /// A message with the available processors.
     pub fn check_compiled(&self, hsa: &Hsa) -> Result<()> {
         check(self.as_ref(), hsa, true)?;
         self.check_played(hsa)
@@ -127,10 +127,10 @@ impl AsRef<str> for Target {
     }
 }
 
-/// The target that was given, or those of `default`.
+/// Returns the given target, or the targets of `default`.
 ///
 /// # Errors
-/// When the sim does not play a target of `default`.
+/// When the sim does not support a target of `default`.
 pub fn targets_or(target: Option<Target>, default: &[&str]) -> Result<Vec<Target>> {
     match target {
         Some(target) => Ok(vec![target]),

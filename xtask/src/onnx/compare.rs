@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! When two tensors agree: shapes, integers and Booleans exactly, NaN with NaN, infinities with themselves, other
-//! floats within the tolerance of their type.
+//! Comparison of tensors: shapes, integers and Booleans must be equal, NaN agrees with NaN, infinities with themselves,
+//! and other floats agree within the tolerance of their type.
 
 use crate::npy::{Raw, elements};
 
-/// How far floats may be apart: `abs + rel * |expected|`.
+/// Maximum difference of two floats: `abs + rel * |expected|`.
 ///
 /// ONNX's own runner allows 1e-7 + 1e-3 * |expected|, whatever the type. GPU and CPU approximate functions such as tanh
 /// with other polynomials, whose absolute error near a zero is a few units of 2^-24; results of 16 bits are rounded to
@@ -20,10 +20,10 @@ const F32: Tolerance = Tolerance { abs: 1e-5, rel: 1e-3 };
 const F16: Tolerance = Tolerance { abs: 2e-3, rel: 5e-3 };
 const BF16: Tolerance = Tolerance { abs: 1e-2, rel: 2e-2 };
 
-/// Says how `actual` differs from `expected`, if it does.
+/// Compares two tensors.
 ///
 /// # Errors
-/// With the first element that differs, or the shapes.
+/// A message with the first element that differs, or with the shapes.
 pub fn agree(actual: &Raw, expected: &Raw) -> Result<(), String> {
     if actual.shape != expected.shape {
         return Err(format!("the shape is {:?}, expected {:?}", actual.shape, expected.shape));
@@ -48,7 +48,7 @@ pub fn agree(actual: &Raw, expected: &Raw) -> Result<(), String> {
     }
 }
 
-/// Whether an element of the type `kind` is a NaN of 8 bits, of which some types have several.
+/// True if an element of the type `kind` is an 8-bit NaN, of which some types have several.
 fn is_small_nan(kind: &str, bytes: &[u8]) -> bool {
     match (kind, bytes) {
         ("f8E4M3FN", [byte]) => byte & 0x7f == 0x7f,
@@ -57,7 +57,7 @@ fn is_small_nan(kind: &str, bytes: &[u8]) -> bool {
     }
 }
 
-/// The elements as floats and how far they may be apart, if they are floats.
+/// Returns the elements as floats, and their tolerance; `None` if they are no floats.
 fn floats(Raw { kind, bytes, .. }: &Raw) -> Option<(Vec<f64>, Tolerance)> {
     match kind.as_str() {
         "f8" | "c16" => Some((elements(bytes, f64::from_le_bytes), F32)),
@@ -68,11 +68,11 @@ fn floats(Raw { kind, bytes, .. }: &Raw) -> Option<(Vec<f64>, Tolerance)> {
     }
 }
 
-/// The largest difference of two tensors of floats, as a part of the largest
-/// magnitude in `expected`. NaN agrees with nothing.
+/// Returns the largest difference of two tensors of floats, relative to the largest magnitude in `expected`. NaN agrees
+/// with nothing.
 ///
 /// # Errors
-/// When they are no floats, or not of one shape.
+/// When the elements are no floats, or the shapes differ.
 pub fn largest_difference(actual: &Raw, expected: &Raw) -> Result<f64, String> {
     if (&actual.shape, &actual.kind) != (&expected.shape, &expected.kind) {
         let (a, e) = (actual, expected);

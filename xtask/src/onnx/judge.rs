@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Runs one test and says whose fault a difference is. Results of the CPU backend are kept, by the hash of what they
-//! come from; verdicts as well, by test, for the same driver and sim.
+//! Runs one test and decides which component causes a difference. Results of the CPU backend are cached by the hash of
+//! their inputs. Verdicts are cached by test, for the same driver and sim.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -21,23 +21,23 @@ use crate::layout::Layout;
 use crate::npy::Raw;
 use crate::target::Target;
 
-/// `s_endpgm` up to gfx10, and since gfx11.
+/// Encodings of `s_endpgm`: up to gfx10, and since gfx11.
 const ENDS: [[u8; 4]; 2] = [0xbf81_0000_u32.to_le_bytes(), 0xbfb0_0000_u32.to_le_bytes()];
 
-/// What a verdict depends on besides what was run.
+/// Sources of this program that a verdict depends on.
 const SOURCES: [&str; 3] = [include_str!("judge.rs"), include_str!("compare.rs"), include_str!("runner.rs")];
 
-/// What became of a test.
+/// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The results are ONNX's.
+    /// The results agree with ONNX's.
     Passed,
-    /// The importer or the compiler does not take it.
+    /// The importer or the compiler rejects the model.
     Refused,
     /// IREE's CPU backend fails in the same way, or a kernel has no end.
     Compilers,
-    /// The driver's or the sim's fault.
+    /// The driver or the sim is at fault.
     Ours,
 }
 
@@ -46,7 +46,7 @@ pub enum Outcome {
 pub struct Verdict {
     /// The test.
     pub name: String,
-    /// What became of it.
+    /// Result of the test.
     pub outcome: Outcome,
     /// The refusal or the difference; empty if it passed.
     pub detail: String,
@@ -56,25 +56,25 @@ pub struct Verdict {
 pub struct Judge<'a> {
     runner: Runner<'a>,
     target: &'a Target,
-    /// Of the driver (in the tool), the sim, what judges and the conditions.
+    /// Hash of the driver (in the tool), the sim, [`SOURCES`] and the conditions.
     identity: u64,
 }
 
 impl<'a> Judge<'a> {
-    /// A judge for `target`.
+    /// Creates a judge for `target`.
     ///
     /// # Errors
-    /// When the tools are not there.
+    /// When the tools are missing.
     pub fn new(layout: &'a Layout, target: &'a Target, conditions: &'a Conditions) -> Result<Self> {
         let read = |path: PathBuf| fs::read(&path).context(|| format!("reading {}", path.display()));
         let identity = hash(&(read(layout.tool("iree-run-module"))?, read(layout.sim_library())?, SOURCES, conditions));
         Ok(Self { runner: Runner::new(layout, conditions), target, identity })
     }
 
-    /// The file that verdicts are added to, and those in it, by test.
+    /// Opens the file of verdicts, to append to, and returns its verdicts by test.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be created.
     pub fn results(&self) -> Result<(File, BTreeMap<String, Verdict>)> {
         let name = format!("{}-{:016x}.jsonl", self.target, self.identity);
         let path = self.runner.cache.join("results").join(name);
@@ -87,10 +87,10 @@ impl<'a> Judge<'a> {
         Ok((file.context(|| format!("opening {}", path.display()))?, verdicts))
     }
 
-    /// Judges a test.
+    /// Runs and judges a test.
     ///
     /// # Errors
-    /// When that is not possible.
+    /// When the test cannot be run.
     pub fn verdict(&self, test: &Test) -> Result<Verdict> {
         let (outcome, detail) = self.judge(test)?;
         Ok(Verdict { name: test.name.clone(), outcome, detail })
@@ -155,7 +155,7 @@ impl<'a> Judge<'a> {
         ))
     }
 
-    /// The results of the CPU backend; the outer error is the compiler's.
+    /// Returns the results of the CPU backend. The outer error is the compiler's.
     fn on_cpu(&self, call: &Call) -> Result<std::result::Result<Results, String>> {
         let module = match self.runner.compile(&call.folder.join(call.mlir), Backend::Cpu)? {
             Ok(module) => module,
@@ -185,12 +185,13 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Returns true if `error` reports a race within a dispatch: the order of its waves is the compiler's business.
+/// True if `error` reports a race within a dispatch. The compiler is responsible for the order of a kernel's waves.
 fn is_race_in_kernel(error: &str) -> bool {
     error.contains("race: kernel ") && !error.contains("nothing orders the two dispatches")
 }
 
-/// The kernel in `module` that `error` names, if its code never ends: the compiler has found it to be `unreachable`.
+/// Returns the kernel in `module` that `error` names, if its code has no end because the compiler found it
+/// `unreachable`.
 fn endless_kernel(module: &Path, error: &str) -> Result<Option<String>> {
     let bytes = fs::read(module).context(|| format!("reading {}", module.display()))?;
     let files = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(b"\x7fELF"));
@@ -199,7 +200,7 @@ fn endless_kernel(module: &Path, error: &str) -> Result<Option<String>> {
     Ok(kernels.find(|kernel| error.contains(&format!("kernel {kernel}:"))))
 }
 
-/// The kernels without an instruction that ends them.
+/// Kernels without an `s_endpgm`.
 fn endless_kernels(code: &CodeObject) -> Vec<String> {
     let is_endless = |kernel: &&str| {
         let function = code.symbol(kernel).and_then(|symbol| code.data_at(symbol.address, symbol.size));

@@ -28,15 +28,15 @@ use crate::target::Target;
 use judge::{Judge, Outcome, Verdict};
 use tests::Test;
 
-/// The tests that `cargo xtask test` runs, a glob on each line.
+/// Globs of the tests that `cargo xtask test` runs, one on each line.
 const SAMPLE: &str = include_str!("sample.txt");
-/// Refusals that are printed; all are in the file of results.
+/// Number of refusals to print. The file of results has all.
 const SHOWN_REFUSALS: usize = 12;
 
-/// Runs the tests whose names match `filter` on the sim's `target`, `jobs` at a time (one for each core if not said).
+/// Runs the tests whose names match `filter` on the sim's `target`, `jobs` at a time (default: one for each core).
 ///
 /// # Errors
-/// When a test cannot be judged; one that fails is counted.
+/// When a test cannot be judged. A test that fails is counted.
 pub fn run(
     layout: &Layout,
     steps: &Steps,
@@ -53,7 +53,7 @@ pub fn run(
 /// Runs the sample.
 ///
 /// # Errors
-/// As [`run`].
+/// When a test cannot be judged. A test that fails is counted.
 pub fn run_sample(layout: &Layout, steps: &Steps, target: &Target, conditions: &Conditions) -> Result<Tally> {
     let globs: Vec<_> = SAMPLE.lines().filter(|line| !line.starts_with('#')).collect();
     Ok(conclude(target, &judge_all(layout, steps, (target, conditions), &globs, None)?))
@@ -75,8 +75,7 @@ fn judge_all(
     })
 }
 
-/// Judges tests on `jobs` threads; what was judged before is taken from the
-/// file of results, to which each verdict is added as it comes.
+/// Judges tests on `jobs` threads. Takes cached verdicts from the file of results, and appends each new verdict to it.
 fn judge_in_parallel(step: &Step, judge: &Judge, tests: &[Test], jobs: usize) -> Result<Vec<Verdict>> {
     let (mut file, known) = judge.results()?;
     let (mut verdicts, todo): (Vec<_>, Vec<_>) = tests.iter().map(|test| (known.get(&test.name), test)).fold(
@@ -118,13 +117,13 @@ fn judge_in_parallel(step: &Step, judge: &Judge, tests: &[Test], jobs: usize) ->
     Ok(verdicts)
 }
 
-/// The operation of ONNX that the compiler has no lowering for, or the line.
+/// Returns the ONNX operation that the compiler has no lowering for, or the whole line.
 fn reason(line: &str) -> &str {
     let operation = line.split_once("name = \"").and_then(|(_, rest)| rest.split('"').next());
     operation.filter(|_| line.contains("'torch.operator'")).unwrap_or(line)
 }
 
-/// Counts what the importer and the compiler refused by their first lines.
+/// Prints the refusals of the importer and the compiler, counted by their first lines.
 fn print_refusals(verdicts: &[Verdict]) {
     let mut counts = BTreeMap::<&str, usize>::new();
     for verdict in verdicts.iter().filter(|verdict| verdict.outcome == Outcome::Refused) {
@@ -141,7 +140,7 @@ fn print_refusals(verdicts: &[Verdict]) {
     }
 }
 
-/// Prints what is wrong and the counts.
+/// Prints the failures and the counts.
 fn conclude(target: &Target, verdicts: &[Verdict]) -> Tally {
     for verdict in verdicts {
         match verdict.outcome {

@@ -24,7 +24,7 @@ use crate::steps::{Step, Steps};
 use crate::tally::Tally;
 use crate::target::Target;
 
-/// What makes the inputs and the models; others make others.
+/// Scripts that make the inputs and the models. A change of the scripts makes them again.
 const SCRIPTS: [&str; 3] = [include_str!("networks.py"), include_str!("common.py"), include_str!("ocr.py")];
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ struct File {
     network: Vec<Network>,
 }
 
-/// One network, as far as the scripts do not read it by themselves.
+/// One network, without the fields that only the scripts read.
 #[derive(Deserialize)]
 struct Network {
     name: String,
@@ -42,19 +42,19 @@ struct Network {
     tolerance: f64,
 }
 
-/// A network that agreed.
+/// Result of a network that agreed.
 struct Agreement {
-    /// The largest difference, as a part of the largest magnitude.
+    /// Largest difference, relative to the largest magnitude.
     difference: f64,
     stats: SimStats,
-    /// Of the whole `iree-run-module`.
+    /// Time of the whole `iree-run-module`.
     time: Duration,
 }
 
 /// Runs all networks on each target and prints a line for each.
 ///
 /// # Errors
-/// When the packages cannot be had; a network that fails is counted.
+/// When the packages cannot be downloaded. A network that fails is counted.
 pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], conditions: &Conditions, filter: &str) -> Result<Tally> {
     let mut networks = read_networks(layout)?;
     networks.retain(|network| glob::matches(filter, &network.name));
@@ -86,10 +86,11 @@ pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], conditions: &Cond
     Ok(tally)
 }
 
-/// Imports the networks whose names match the glob `filter`; the folder where each has a folder of its name.
+/// Imports the networks whose names match the glob `filter`. Returns their folder, in which each network has a
+/// folder of its name.
 ///
 /// # Errors
-/// When the packages cannot be had.
+/// When the packages cannot be downloaded.
 pub fn import(layout: &Layout, steps: &Steps, filter: &str) -> Result<PathBuf> {
     setup::onnx(layout, steps)?;
     let text = fs::read(list(layout)).context(|| "reading models/onnx.toml".to_owned())?;
@@ -104,10 +105,10 @@ pub fn import(layout: &Layout, steps: &Steps, filter: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The module of the network in `folder`, a folder in that of [`import`].
+/// Compiles the network in `folder`, a folder inside the one from [`import`]. Returns the path of the module.
 ///
 /// # Errors
-/// When the compiler does not take it.
+/// When the compiler rejects it.
 pub fn compile(layout: &Layout, folder: &Path, target: &Target) -> Result<PathBuf> {
     let test = Test::read(folder)?;
     let source = folder.join(test.call()?.mlir);
@@ -160,11 +161,11 @@ fn print_agreement(target: &Target, network: &Network, agreement: &Agreement) {
     );
 }
 
-/// Downloads the packages of the networks whose names match the glob `filter`;
-/// the folder that they are in, which has others as well.
+/// Downloads the packages of the networks whose names match the glob `filter`. Returns the packages' folder, which may
+/// contain other packages as well.
 ///
 /// # Errors
-/// When one cannot be had, or is another file than the list says.
+/// When a package cannot be downloaded, or its hash differs from the list's.
 pub fn fetch(layout: &Layout, steps: &Steps, filter: &str) -> Result<PathBuf> {
     let chosen = read_networks(layout)?.into_iter().filter(|network| glob::matches(filter, &network.name));
     let lines: BTreeSet<_> =

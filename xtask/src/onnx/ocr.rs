@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask demo ocr`: reads the text in a picture with the networks of
-//! PP-OCR, which run through the driver; `ocr.py` does what lies between them.
+//! `cargo xtask demo ocr`: reads the text in a picture with the networks of PP-OCR, which run on the driver. `ocr.py`
+//! does the steps between the networks.
 
 use std::fs;
 use std::path::Path;
@@ -23,10 +23,10 @@ use crate::target::Target;
 /// The file that `fetch` downloads.
 const WHEEL: &str = "rapidocr_onnxruntime-1.4.4-py3-none-any.whl";
 const SCRIPTS: [&str; 2] = [include_str!("ocr.py"), include_str!("common.py")];
-/// The picture that is read when none is given.
+/// Default picture.
 const PICTURE: &str = "demo/sign.png";
 
-/// What all calls of the networks came to.
+/// Sums over all calls of the networks.
 #[derive(Default)]
 struct Work {
     calls: usize,
@@ -35,10 +35,10 @@ struct Work {
     kernels: Duration,
 }
 
-/// Reads `picture` on `target` and shows what it says.
+/// Reads `picture` on `target` and prints its text.
 ///
 /// # Errors
-/// When the picture cannot be read or a network not be run.
+/// When the picture cannot be read or a network fails.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa, picture: Option<&Path>) -> Result<()> {
     let default = layout.root.join(PICTURE);
     let picture = match picture {
@@ -82,7 +82,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa, picture: 
 }
 
 impl Work {
-    /// Runs the call in the folder `call`; its results go to `gpu` in it.
+    /// Runs the call in the folder `call`, and writes its results to the subfolder `gpu`.
     fn infer(&mut self, layout: &Layout, step: &Step, target: &Target, hsa: &Hsa, call: &Path) -> Result<()> {
         let runner = Runner::new(layout, Conditions::DEFAULT);
         let test = Test::read(call)?;
@@ -103,7 +103,7 @@ impl Work {
     }
 }
 
-/// How many boxes of text were found.
+/// Number of text boxes that were found.
 fn boxes(folder: &Path) -> Result<usize> {
     let path = folder.join("boxes.json");
     let text = fs::read_to_string(&path).context(|| format!("reading {}", path.display()))?;

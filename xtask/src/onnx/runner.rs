@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Compiles models and runs calls of them. Modules are kept, by the hash of what they come from.
+//! Compiles models and calls their functions. Modules are cached by the hash of their sources.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,20 +20,21 @@ use crate::process::{self, Ended};
 /// A compiler or a run that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(900);
 
-/// The file that the compiler made, or the first line of its error.
+/// Path of the compiler's output, or the first line of its error.
 pub type Made = std::result::Result<PathBuf, String>;
 
-/// The tensors that a run gave, or the line that says why it gave none.
+/// Tensors from a run, or the line of its error.
 pub type Results = std::result::Result<Vec<Raw>, String>;
 
-/// A hash that is the same in each run of this program.
+/// Hash that is stable between runs of this program.
 pub fn hash<T: Hash + ?Sized>(what: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A name beside `path` of this thread's own: another one, or a run on another target, may be making the same.
+/// Temporary name beside `path`, unique to this thread. Another thread, or a run on another target, may be writing
+/// `path`, too.
 pub fn partial(path: &Path) -> PathBuf {
     let maker = hash(&(std::process::id(), std::thread::current().id()));
     path.with_extension(format!("{maker:x}.partial"))
@@ -41,47 +42,46 @@ pub fn partial(path: &Path) -> PathBuf {
 
 /// One call of a model's function.
 pub struct Call<'a> {
-    /// Where the files are.
+    /// Folder of the files.
     pub folder: &'a Path,
     /// The model, in that folder.
     pub mlir: &'a Path,
-    /// The function's name.
+    /// Name of the function.
     pub function: &'a str,
-    /// Its arguments.
+    /// Arguments.
     pub inputs: &'a [Tensor],
-    /// The form of its results, and what they should be.
+    /// Types and expected values of the results.
     pub outputs: &'a [Tensor],
 }
 
 impl Call<'_> {
-    /// The tensors in the files of that form in `folder`.
+    /// Reads the results in `folder`, with the types of `outputs`.
     ///
     /// # Errors
-    /// When one cannot be read.
+    /// When a file cannot be read.
     pub fn read_results(&self, folder: &Path) -> Result<Vec<Raw>> {
         self.outputs.iter().map(|output| output.read(folder)).collect()
     }
 }
 
-/// Compiles and runs. Shared by threads.
+/// Compiles and runs models. Shared by threads.
 pub struct Runner<'a> {
     layout: &'a Layout,
-    /// Where what is kept is.
+    /// Folder of the cache.
     pub cache: PathBuf,
     /// Conditions of runs on the GPU.
     conditions: &'a Conditions,
 }
 
 impl<'a> Runner<'a> {
-    /// A runner with the tools of `layout`.
+    /// Creates a runner with the tools of `layout`.
     pub fn new(layout: &'a Layout, conditions: &'a Conditions) -> Self {
         Self { layout, cache: layout.of_compiler("onnx"), conditions }
     }
 
-    /// The module of `source`, or the first line of the compiler's error.
+    /// Compiles `source`. Returns the module, or the first line of the compiler's error.
     ///
-    /// The first part of the work, until the operations of ONNX are IREE's own, is the same for each backend and done
-    /// once.
+    /// The first phase, from ONNX's operations to IREE's own, does not depend on the backend and is done once.
     ///
     /// # Errors
     /// When the compiler cannot be run.
@@ -105,7 +105,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// What the compiler makes of `source` with `flags`, kept under `name`.
+    /// Compiles `source` with `flags`, or takes the result `name` from the cache.
     fn make(&self, name: &str, source: &Path, flags: &[String]) -> Result<Made> {
         let product = self.cache.join("modules").join(name);
         let refused = product.with_extension("refused");
@@ -130,7 +130,7 @@ impl<'a> Runner<'a> {
         Ok(result)
     }
 
-    /// Runs a call; its results stay in the folder `work`, and the sim's counts in `stats.json` there.
+    /// Runs a call. The results stay in the folder `work`, with the sim's counts in `stats.json`.
     ///
     /// # Errors
     /// When the tool cannot be run.
@@ -164,7 +164,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Runs a tool to its end; the inner error is its first line that tells one.
+/// Runs a tool to its end. The inner error is the first error line of its output.
 fn end(command: Command) -> Result<std::result::Result<(), String>> {
     let shown = process::display(&command);
     let mut lines = Vec::new();
@@ -177,8 +177,8 @@ fn end(command: Command) -> Result<std::result::Result<(), String>> {
     Ok(Err(lines.iter().find_map(|line| told_error(line)).map_or(how, str::to_owned)))
 }
 
-/// What a line says after the compiler's `file:line:column: error: ` or the
-/// runtime's `file.c:line: `, which it leaves out for errors of a device.
+/// Returns the error text of a line, after the compiler's `file:line:column: error: ` or the runtime's `file.c:line: `.
+/// The runtime leaves out the latter for errors of a device.
 fn told_error(line: &str) -> Option<&str> {
     let compilers = line.split_once(" error: ").map(|(_, text)| text);
     let is_status = |text: &&str| {
@@ -189,15 +189,15 @@ fn told_error(line: &str) -> Option<&str> {
     compilers.or_else(runtimes)
 }
 
-/// The status code that a line of the runtime begins with, or the whole line.
+/// Returns the status code at the start of a line of the runtime, or the whole line.
 pub fn status(line: &str) -> &str {
     line.split(';').next().unwrap_or(line)
 }
 
-/// Makes a folder and those above it.
+/// Creates a folder and its parents.
 ///
 /// # Errors
-/// Those of the file system.
+/// When the file system refuses.
 pub fn make_folder(folder: Option<&Path>) -> Result<()> {
     let folder = folder.ok_or_else(|| Error::setup("a file without a folder"))?;
     fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Tests as the scripts beside this file leave them below `build/onnx`.
+//! The tests that the scripts beside this file write below `build/onnx`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use crate::steps::Steps;
 const SCRIPTS: [&str; 2] = [include_str!("import_tests.py"), include_str!("common.py")];
 const REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");
 
-/// One test.
+/// One test of ONNX.
 pub struct Test {
-    /// ONNX's name of it.
+    /// ONNX's name of the test.
     pub name: String,
-    /// Where its files are.
+    /// Folder of its files.
     pub folder: PathBuf,
-    /// How it can be run, in the order to try.
+    /// Ways to run it, in the order to try.
     pub ways: Vec<Way>,
-    /// What is expected.
+    /// Expected results.
     pub outputs: Vec<Tensor>,
 }
 
@@ -36,22 +36,22 @@ struct File {
     outputs: Vec<Tensor>,
 }
 
-/// A model for the compiler, or why there is none.
+/// A model for the compiler, or the importer's error.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub enum Way {
-    /// What the importer made.
+    /// Output of the importer.
     Imported {
-        /// The file.
+        /// File of the model.
         mlir: PathBuf,
         /// The function to call.
         function: String,
-        /// Its arguments.
+        /// Arguments of the function.
         inputs: Vec<Tensor>,
     },
-    /// It made nothing.
+    /// The importer failed.
     Refused {
-        /// The first line of its error.
+        /// First line of the importer's error.
         refused: String,
     },
 }
@@ -60,7 +60,7 @@ pub enum Way {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tensor {
-    /// An `.npy` file, or one of bare elements if `kind` is given.
+    /// An `.npy` file, or a file of bare elements if `kind` is given.
     pub file: PathBuf,
     /// IREE's name of an element type that NumPy lacks, e.g. `bf16`.
     #[serde(rename = "type")]
@@ -70,7 +70,7 @@ pub struct Tensor {
 }
 
 impl Test {
-    /// The test that a script left in `folder`.
+    /// Reads the test that a script wrote to `folder`.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -80,10 +80,10 @@ impl Test {
         Ok(Self { name, folder: folder.to_path_buf(), ways, outputs })
     }
 
-    /// The first way to run it.
+    /// Returns the first way to run the test.
     ///
     /// # Errors
-    /// When the importer refused it.
+    /// When the importer refused the model.
     pub fn call(&self) -> Result<Call<'_>> {
         match self.ways.first() {
             Some(Way::Imported { mlir, function, inputs }) => {
@@ -96,10 +96,10 @@ impl Test {
 }
 
 impl Tensor {
-    /// The tensor of a file in `folder`. A file without a header has this shape.
+    /// Reads the tensor's file in `folder`. A file without a header has the tensor's own shape.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the file cannot be read.
     pub fn read(&self, folder: &Path) -> Result<Raw> {
         let path = folder.join(&self.file);
         match &self.kind {
@@ -112,7 +112,7 @@ impl Tensor {
     }
 }
 
-/// Imports the tests that match one of `globs`, if that was not done before.
+/// Imports the tests that match one of `globs`, unless that is done already.
 ///
 /// # Errors
 /// When the importer cannot be run, or nothing matches.

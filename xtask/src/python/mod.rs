@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask python`: makes a package of IREE's Python bindings with the driver in them, below `build/`, and runs
-//! models on arrays of NumPy with it, on the sim.
+//! `cargo xtask python`: builds a package of IREE's Python bindings with the driver, below `build/`, and runs models on
+//! NumPy arrays with it, on the sim.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,28 +22,28 @@ use crate::target::Target;
 /// A script that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// What IREE's Python code imports from beside the extension module.
+/// Python package that contains the extension module.
 const LIBRARIES: &str = "_runtime_libs";
 
-/// The network that is run.
+/// Network to run.
 const NETWORK: &str = "magika";
 
-/// What the example prints.
+/// Output of the example.
 const EXAMPLE: &str = "[12. 24. 36. 48.]";
 
-/// The package, and what it is tried with.
+/// The package and the environment of its tests.
 struct Place<'a> {
     layout: &'a Layout,
     step: &'a Step,
     target: &'a Target,
-    /// The folder that is to be in `PYTHONPATH`.
+    /// Folder for `PYTHONPATH`.
     package: &'a Path,
 }
 
-/// Makes the package of what set-up has built, runs cases with it, prints a line for each, and how it is imported.
+/// Builds the package from the products of set-up, runs cases with it, and prints a line for each and how to import it.
 ///
 /// # Errors
-/// When there is no package; a case that fails is counted.
+/// When there is no package. A case that fails is counted.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     let package = &layout.of_tree("python");
     steps.step("The Python package", |step| make_package(layout, step, package))?;
@@ -116,7 +116,7 @@ impl Place<'_> {
         python
     }
 
-    /// What a script that ends well prints.
+    /// Runs a script that must succeed, and returns its output.
     fn output(&self, python: Command) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         let how = match self.step.follow(python, Some(SILENCE), |line| lines.push(line.to_owned()))? {
@@ -129,7 +129,7 @@ impl Place<'_> {
     }
 }
 
-/// The package is IREE's Python code and the extension module, beside it what IREE's own packaging would add.
+/// Builds the package: IREE's Python code, the extension module, and the files that IREE's own packaging would add.
 fn make_package(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).context(|| format!("removing {}", folder.display()))?;
@@ -156,7 +156,7 @@ fn make_package(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the build left in `folder`; its name ends in the version of Python.
+/// Finds the extension module that the build left in `folder`. Its name ends in the version of Python.
 fn extension_module(folder: &Path) -> Result<PathBuf> {
     let entries = fs::read_dir(folder).context(|| format!("reading {}", folder.display()))?;
     let mut files = entries.flatten().map(|entry| entry.path());

@@ -23,7 +23,7 @@ const ARCHIVE: Archive = Archive {
 /// version, and its archive on PyPI is without the C++ sources.
 const NEWER_NAME: &str = "namespace benchmark {\nusing internal::Benchmark;\n}\n";
 
-/// Where the sources are.
+/// Folder of the sources.
 pub fn folder(layout: &Layout) -> PathBuf {
     layout.build.join("google-benchmark")
 }
@@ -31,7 +31,7 @@ pub fn folder(layout: &Layout) -> PathBuf {
 /// Downloads and unpacks the sources, and adds a newer name to them.
 ///
 /// # Errors
-/// With each mirror and why it does not give the archive.
+/// The reason why no mirror has the archive, for each mirror.
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let folder = folder(layout);
     if !folder.join("CMakeLists.txt").is_file() {

@@ -12,7 +12,7 @@ use crate::flavor::Flavor;
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
-/// What is built of IREE's tools.
+/// IREE's tools to build.
 pub const TOOLS: &[&str] = &[
     "iree-run-module",
     "iree-check-module",
@@ -24,11 +24,11 @@ pub const TOOLS: &[&str] = &[
     "iree-dump-replay",
 ];
 
-/// Configures when needed and builds. Another target than before makes only
-/// the conformance tests' kernels anew, and nothing when those are not wanted.
+/// Configures if necessary, and builds. A change of the target rebuilds the kernels of the conformance tests only, and
+/// nothing in a build without them.
 ///
 /// # Errors
-/// When CMake or the build fail.
+/// When CMake or the build fails.
 pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     let source = tree::cmake_source(layout)?;
     let mut arguments = arguments(layout, &source.display().to_string());
@@ -76,23 +76,23 @@ pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
 /// CMake's name of the extension module.
 const PYTHON_MODULE: &str = "iree_runtime_bindings_python_PyExtRt";
 
-/// `iree-run-replay`, which also writes what is in the buffers at the end; see `tests/replay`.
+/// Path of `iree-run-replay`, which also writes the final contents of buffers; see `tests/replay`.
 pub fn replay_program(layout: &Layout) -> PathBuf {
     layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/tests/replay/run-replay-outputs")
 }
 
-/// The benchmark.
+/// Path of the benchmark.
 pub fn bench_program(layout: &Layout) -> PathBuf {
     layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/benches/submit")
 }
 
-/// The probes of `tests/probes`.
+/// Path of the probes of `tests/probes`.
 pub fn probes_program(layout: &Layout) -> PathBuf {
     layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/tests/probes/probes")
 }
 
-/// Where the conformance-test binaries are built: the C driver's, or this driver's; IREE's CMake functions place an
-/// external driver's products under `runtime/plugins`.
+/// Folder of the conformance-test programs, of the C driver or of this driver. IREE's CMake functions put an external
+/// driver's products below `runtime/plugins`.
 pub fn cts_folder(layout: &Layout) -> PathBuf {
     layout.cmake().join(match layout.flavor {
         Flavor::BesideC => "runtime/src/iree/hal/drivers/amdgpu/cts",
@@ -102,12 +102,12 @@ pub fn cts_folder(layout: &Layout) -> PathBuf {
     })
 }
 
-/// The driver as IREE's build links it.
+/// Path of the driver's library that IREE's build links.
 pub fn driver_library(layout: &Layout) -> PathBuf {
     layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/cargo/release/libamdgpu_rs.a")
 }
 
-/// A product as a target of ninja: its path below the build folder.
+/// Ninja target of a product: its path below the build folder.
 fn below(layout: &Layout, product: PathBuf) -> Result<String> {
     let path = product.strip_prefix(layout.cmake()).map_err(|error| Error::setup(error.to_string()))?;
     Ok(path.display().to_string())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Files of other releases of Debian than 12, which has them too old or too new: from the mirrors that apt uses, known
-//! by their hash, unpacked below `build/` and not installed.
+//! Files from releases of Debian other than 12, whose own versions are too old or too new. They come from the mirrors
+//! that apt uses, are verified by their hash, and are unpacked below `build/` but not installed.
 
 use std::fs;
 use std::path::Path;
@@ -13,17 +13,17 @@ use crate::steps::Step;
 
 /// A file of Debian's archive.
 pub struct Archive {
-    /// Below a mirror's folder.
+    /// Path below a mirror's folder.
     pub path: &'static str,
-    /// What it must hold, in hexadecimal digits.
+    /// SHA-256 in hexadecimal digits.
     pub sha256: &'static str,
 }
 
-/// Downloads `archives` and has the command that `unpack` makes, of each file
-/// and a folder, fill `folder`, which appears only when it is complete.
+/// Downloads `archives`, and fills `folder` with the command that `unpack` creates for each file and folder. The folder
+/// appears only when it is complete.
 ///
 /// # Errors
-/// With each mirror and why it does not give the archive.
+/// The reason why no mirror has an archive, for each mirror.
 pub fn ensure(
     layout: &Layout,
     step: &Step,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! HSA's headers, which IREE's C driver is compiled with (this driver has its
-//! own declarations). They come from Debian 13's libhsa-runtime-dev.
+//! HSA's headers for compiling IREE's C driver, from Debian 13's libhsa-runtime-dev. This driver has its own
+//! declarations.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,20 +17,20 @@ const ARCHIVE: Archive = Archive {
     sha256: "210550164784b6f12067b6cfd8a9386f6855d12a5fdd768b14839c85c35e48c0",
 };
 
-/// What the C driver uses and ROCR 6.1.2 did not have yet: two enumerators, with their values in later versions'
+/// Definitions that the C driver uses and ROCR 6.1.2 lacks: two enumerators, with their values in later versions'
 /// `hsa_ext_amd.h`, and the enum of a function's parameter.
 pub const C_FLAGS: &str = "-DHSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG=4 -DHSA_EXT_POINTER_TYPE_HSA_VMEM=6 \
      -Dhsa_queue_info_attribute_t=uint32_t -Wno-error=switch";
 
-/// Where the headers are: a stand-in for IREE's submodule.
+/// Folder of the headers, in place of IREE's submodule.
 pub fn folder(layout: &Layout) -> PathBuf {
     layout.build.join("hsa-runtime-headers")
 }
 
-/// Downloads and unpacks the headers, and adds the one that Debian lacks.
+/// Downloads and unpacks the headers, and adds one that Debian lacks.
 ///
 /// # Errors
-/// With each mirror and why it does not give the archive.
+/// The reason why no mirror has the archive, for each mirror.
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let folder = folder(layout);
     if !folder.join("usr/include/hsa/hsa.h").is_file() {

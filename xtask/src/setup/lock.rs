@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! One set-up at a time in a checkout: two that share `build/` would take each other's folders away.
+//! Lock that allows one set-up at a time in a checkout. Two would delete each other's folders in `build/`.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -9,13 +9,13 @@ use crate::error::{Context, Result};
 use crate::layout::Layout;
 use crate::steps::Steps;
 
-/// The right to change `build/`, until it is dropped or the process ends.
+/// Lock of `build/`, held until it is dropped or the process ends.
 pub struct Lock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
 
-/// Takes the lock; says who holds it and waits where another process does.
+/// Takes the lock. If another process holds it, prints which one and waits.
 ///
 /// # Errors
-/// When the lock's file cannot be made or locked.
+/// When the lock's file cannot be created or locked.
 pub fn take(layout: &Layout, steps: &Steps) -> Result<Lock> {
     let path = layout.build.join("lock");
     let shown = || format!("locking {}", path.display());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Makes everything a command needs, from nothing, and does nothing where it is already there.
+//! Set-up: installs and builds the prerequisites of a command, from nothing if need be, and skips those that exist.
 
 mod benchmark;
 mod cmake;
@@ -20,27 +20,27 @@ use crate::layout::Layout;
 use crate::steps::Steps;
 use crate::target::Target;
 
-/// What is to be built of IREE.
+/// Products to build of IREE.
 #[derive(Clone, Copy)]
 pub enum Build<'a> {
     /// The tools with this driver.
     Tools,
     /// A driver's conformance tests with kernels for a target.
     Cts(&'a Target),
-    /// Both.
+    /// The tools and a driver's conformance tests.
     ToolsAndCts(&'a Target),
-    /// The benchmark with the drivers of the build.
+    /// The benchmark, with the drivers of the flavor.
     Bench,
     /// The probes of `tests/probes`, with both drivers.
     Probes,
-    /// The tools, and what shows the results of a replay.
+    /// The tools, and a program that prints the results of a replay.
     Replay,
     /// The extension module of IREE's Python bindings.
     Python,
 }
 
-/// Packages, the standard library's sources, Python environment and IREE's
-/// tree: what cargo needs to build and test the workspace.
+/// Installs packages, the standard library's sources, the Python environment and IREE's tree: cargo needs these to
+/// build and test the workspace.
 ///
 /// # Errors
 /// When a package, a right or the network is missing.
@@ -53,17 +53,17 @@ pub fn sources(layout: &Layout, steps: &Steps) -> Result<()> {
     tree::ensure(layout, steps)
 }
 
-/// All of [`sources`], and the sim.
+/// Sets up [`sources`], and the sim.
 ///
 /// # Errors
-/// As [`sources`], and when it cannot be built.
+/// As [`sources`], and when the sim cannot be built.
 pub fn sim(layout: &Layout, steps: &Steps) -> Result<()> {
     sources(layout, steps)?;
     let _lock = lock::take(layout, steps)?;
     sim::ensure(layout, steps)
 }
 
-/// All of [`sources`], the sim, and IREE as the layout's flavor says.
+/// Sets up [`sources`], the sim, and IREE in the layout's flavor.
 ///
 /// # Errors
 /// As [`sources`], and when a build fails.
@@ -88,7 +88,7 @@ pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     cmake::ensure(layout, steps, build)
 }
 
-/// All of [`sim()`], and Bazel.
+/// Sets up [`sim()`], and Bazel.
 ///
 /// # Errors
 /// As [`sim()`].
@@ -98,7 +98,7 @@ pub fn bazel(layout: &Layout, steps: &Steps) -> Result<()> {
     packages::ensure_bazel(steps)
 }
 
-/// What reads ONNX models, besides [`sources`].
+/// Sets up [`sources`], and the tools that read ONNX models.
 ///
 /// # Errors
 /// As [`sources`].

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Debian packages. Each is recognised by what it brings, so that a machine
-//! that has the same things from elsewhere needs no package manager.
+//! Debian packages. Each is recognised by the files that it installs, so that a machine with the same files from
+//! elsewhere needs no package manager.
 
 use std::env;
 use std::path::Path;
@@ -17,17 +17,17 @@ struct Package {
     is_present: fn() -> bool,
 }
 
-/// What [`Sanitized`](crate::flavor::Flavor::Sanitized) builds need besides.
+/// Further package for [`Sanitized`](crate::flavor::Flavor::Sanitized) builds.
 const SANITIZER_PACKAGE: Package = Package {
     name: "libclang-rt-22-dev",
     purpose: "the sanitizers' run-time libraries",
     is_present: || Path::new("/usr/lib/llvm-22/lib/clang/22/lib/linux/libclang_rt.asan-x86_64.a").exists(),
 };
 
-/// Bazel, of the release that Debian has, which others in PATH are not.
+/// Bazel in Debian's release. Other releases in PATH do not fit.
 pub const BAZEL: &str = "bazel-4";
 
-/// What builds with Bazel need besides.
+/// Further packages for builds with Bazel.
 const BAZEL_PACKAGES: &[Package] = &[
     Package {
         name: "bazel-bootstrap",
@@ -41,7 +41,7 @@ const BAZEL_PACKAGES: &[Package] = &[
     },
 ];
 
-/// What IREE's Python bindings need besides.
+/// Further package for IREE's Python bindings.
 const PYTHON_HEADERS: &[Package] = &[Package {
     name: "python3-dev",
     purpose: "Python's headers, which IREE's Python bindings are compiled with",
@@ -93,16 +93,16 @@ const PACKAGES: &[Package] = &[
     },
 ];
 
-/// Installs what is missing for the layout's flavor, after saying so.
+/// Installs the missing packages for the layout's flavor, after saying so.
 ///
 /// # Errors
-/// Where there is no apt-get, no right to use it, or it fails.
+/// When apt-get is missing, may not be used, or fails.
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let sanitizer = layout.flavor.sanitizer().map(|_| &SANITIZER_PACKAGE);
     install(steps, PACKAGES.iter().chain(sanitizer))
 }
 
-/// The same for what Bazel builds need.
+/// Installs the missing packages for Bazel builds, after saying so.
 ///
 /// # Errors
 /// As [`ensure`].
@@ -110,7 +110,7 @@ pub fn ensure_bazel(steps: &Steps) -> Result<()> {
     install(steps, BAZEL_PACKAGES.iter())
 }
 
-/// The same for what IREE's Python bindings need.
+/// Installs the missing packages for IREE's Python bindings, after saying so.
 ///
 /// # Errors
 /// As [`ensure`].
@@ -159,7 +159,7 @@ fn install(steps: &Steps, packages: impl Iterator<Item = &'static Package>) -> R
     }
 }
 
-/// The words that give apt-get its rights: none for root, else `sudo`, which may ask for a password here.
+/// Command prefix that gives apt-get its rights: none for root, else `sudo`, which may ask for a password here.
 fn sudo_prefix(names: &str) -> Result<&'static [&'static str]> {
     let id = Command::new("id").arg("-u").output().context(|| "running `id -u`".to_owned())?;
     if id.stdout.trim_ascii() == b"0" {

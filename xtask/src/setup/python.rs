@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The Python environment `build/venv` with the pinned packages, and `build/hostbin`, which links to the programs
-//! inside them; another pair for an IREE tree that goes with another version of the compiler.
+//! The Python environment `build/venv` with the pinned packages, and `build/hostbin` with links to the programs inside
+//! them. An IREE tree that needs another version of the compiler has a pair of its own.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -23,10 +23,10 @@ const HOST_TOOLS: &[(&str, &[&str])] = &[
     ("_runtime_libs", &["iree-c-embed-data", "iree-flatcc-cli", "iree-as-module"]),
 ];
 
-/// Makes or updates the environment and the links.
+/// Creates or updates the environment and the links.
 ///
 /// # Errors
-/// When Python or pip fail (no network, no package for this machine).
+/// When Python or pip fails (no network, no package for this machine).
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let name = "Python environment with iree-compile and CMake";
     ensure_environment(steps, name, &layout.build.join("venv"), &layout.build.join("hostbin"), REQUIREMENTS)?;
@@ -40,7 +40,7 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     Ok(())
 }
 
-/// Adds what reads ONNX models to the environment.
+/// Adds the packages that read ONNX models to the environment.
 ///
 /// # Errors
 /// As [`ensure`].
@@ -49,7 +49,7 @@ pub fn ensure_onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     install(steps, "Python packages for ONNX", &venv, "requirements-onnx", ONNX_REQUIREMENTS, |_| Ok(()))
 }
 
-/// Adds what IREE's Python bindings are built with to the environment.
+/// Adds the packages for building IREE's Python bindings to the environment.
 ///
 /// # Errors
 /// As [`ensure`].
@@ -60,7 +60,7 @@ pub fn ensure_nanobind(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// A link to the package nanobind, wherever the environment has it.
+/// Path of a link to the package nanobind, wherever the environment has it.
 pub fn nanobind(layout: &Layout) -> PathBuf {
     layout.build.join("nanobind")
 }
@@ -69,8 +69,8 @@ fn ensure_environment(steps: &Steps, name: &str, venv: &Path, hostbin: &Path, re
     install(steps, name, venv, "requirements", requirements, |step| link_host_tools(hostbin, venv, step))
 }
 
-/// Installs the packages of a list into an environment, which is made if need
-/// be, and does what comes `after`; nothing if that was done before.
+/// Installs the packages of a list into an environment, which is created if it is missing, and then runs `after`. Does
+/// nothing if that was done before.
 fn install(
     steps: &Steps,
     name: &str,
@@ -115,8 +115,9 @@ fn link_host_tools(hostbin: &Path, venv: &Path, step: &Step) -> Result<()> {
     if real.to_string_lossy().contains(char::is_whitespace) { wrap_compiler(&compiler) } else { Ok(()) }
 }
 
-/// Puts a script in the place of the link to `iree-compile`, which finds its linker by itself but calls it without
-/// quotes by a path in which there are blanks: when it compiles for the CPU, and for a GPU when it folds constants.
+/// Replaces the link to `iree-compile` by a script. The compiler finds its linker by itself, but does not quote the
+/// linker's path, which fails if the path contains blanks. It calls the linker when it compiles for the CPU, and when
+/// it folds constants for a GPU.
 fn wrap_compiler(compiler: &Path) -> Result<()> {
     let action = || format!("writing {}", compiler.display());
     let program = fs::read_link(compiler).context(action)?;
@@ -138,7 +139,7 @@ fn site_packages(venv: &Path, step: &Step) -> Result<PathBuf> {
 /// Makes `link` a symbolic link to `original`, whatever it was before.
 ///
 /// # Errors
-/// Those of the file system.
+/// When the file system refuses.
 pub fn replace_link(original: &Path, link: &Path) -> Result<()> {
     let action = || format!("linking {} to {}", link.display(), original.display());
     if let Some(folder) = link.parent() {

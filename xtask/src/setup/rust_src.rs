@@ -9,7 +9,7 @@ use crate::flavor::{Flavor, Sanitizer};
 use crate::layout::Layout;
 use crate::steps::Steps;
 
-/// Adds them to the Rust in use where the layout's flavor needs them and they are not there.
+/// Adds the sources to the Rust toolchain in use, if the layout's flavor needs them and they are missing.
 ///
 /// # Errors
 /// When rustup is missing, or fails.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The software HSA runtime, built by cargo and put where HSA programs find
-//! it under its own name; and what stands in for `/dev/kfd` beside it.
+//! The software HSA runtime: cargo builds it, and set-up puts it under the name that HSA programs load, with a library
+//! that simulates `/dev/kfd` beside it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::hsa::DEBIAN_ROCR;
 use crate::layout::Layout;
 use crate::steps::Steps;
 
-/// Builds `build/sim/libhsa-runtime64.so.1`, or a sanitized one, and the library of counters beside it.
+/// Builds `build/sim/libhsa-runtime64.so.1`, or a sanitized one, and the counter library beside it.
 ///
 /// # Errors
 /// When the build fails.
@@ -44,7 +44,7 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// Puts a library in its place, if it is not there already.
+/// Copies a library to its place, if it is not there already.
 fn place(library: &str, target: &Path) -> Result<()> {
     let new = fs::read(library).context(|| format!("reading {library}"))?;
     if fs::read(target).is_ok_and(|old| old == new) {
@@ -55,7 +55,7 @@ fn place(library: &str, target: &Path) -> Result<()> {
     fs::rename(&partial, target).context(|| format!("making {}", target.display()))
 }
 
-/// Where a library is written first, to be renamed: a running process keeps the file it has. Makes the folder.
+/// Temporary path of a library, to be renamed: a running process keeps the file that it has loaded. Creates the folder.
 fn partial(target: &Path) -> Result<PathBuf> {
     if let Some(folder) = target.parent() {
         fs::create_dir_all(folder).context(|| format!("making {}", folder.display()))?;
@@ -63,11 +63,10 @@ fn partial(target: &Path) -> Result<PathBuf> {
     Ok(target.with_extension("partial"))
 }
 
-/// Builds `build/rocr/libhsakmt.so.1`: the sim's machine with the interface that
-/// AMD's HSA runtime wants of its kernel driver.
+/// Builds `build/rocr/libhsakmt.so.1`: the sim's machine with the kernel driver's interface for AMD's HSA runtime.
 ///
 /// # Errors
-/// When the build fails, or there is no such runtime.
+/// When the build fails, or AMD's HSA runtime is missing.
 pub fn ensure_thunk(layout: &Layout, steps: &Steps) -> Result<()> {
     if !Path::new(DEBIAN_ROCR).exists() {
         return Err(Error::setup(format!("there is no {DEBIAN_ROCR}; Debian 12 has it in libhsa-runtime64-1")));
@@ -94,8 +93,8 @@ pub fn ensure_thunk(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// Compiles the library that gives IREE's C driver its `/dev/kfd` on a machine
-/// without AMD's kernel driver, to be preloaded; see `cts/kfd.c`.
+/// Compiles a library to preload that gives IREE's C driver a `/dev/kfd` on a machine without AMD's kernel driver; see
+/// `cts/kfd.c`.
 ///
 /// # Errors
 /// When the compiler fails.
@@ -108,7 +107,7 @@ pub fn ensure_kfd(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// The library with that suffix that cargo's JSON messages name for `target`.
+/// Returns the library with this suffix that cargo's JSON messages name for `target`.
 pub fn built_library(messages: &str, target: &str, suffix: &str) -> Option<String> {
     messages
         .lines()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The C and C++ libraries of Debian 11, which a release is linked against: what is linked against an old glibc runs
-//! with it and all later ones.
+//! The C and C++ libraries of Debian 11, which a release is linked against. Programs that are linked against an old
+//! glibc run with it and all later ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::flavor::TRIPLE;
 use crate::layout::Layout;
 use crate::steps::Steps;
 
-/// The glibc of Debian 11: no symbol of a release is newer.
+/// Version of Debian 11's glibc. A release uses no newer symbols.
 pub const GLIBC: (u32, u32) = (2, 31);
 
 const ARCHIVES: [Archive; 6] = [
@@ -44,15 +44,15 @@ const ARCHIVES: [Archive; 6] = [
     },
 ];
 
-/// Where they are.
+/// Folder of the libraries.
 pub fn folder(layout: &Layout) -> PathBuf {
     layout.build.join("sysroot")
 }
 
-/// Downloads and unpacks them.
+/// Downloads and unpacks the libraries.
 ///
 /// # Errors
-/// With each mirror and why it does not give an archive.
+/// The reason why no mirror has an archive, for each mirror.
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let folder = folder(layout);
     if !folder.is_dir() {
@@ -68,7 +68,7 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     keep_links_inside(&folder.join("usr/lib/x86_64-linux-gnu"), "../../..")
 }
 
-/// Has `cargo` link what it builds for [`TRIPLE`] against them.
+/// Makes `cargo` link its products for [`TRIPLE`] against the libraries.
 pub fn link_against(layout: &Layout, cargo: &mut Command) {
     let sysroot = format!("-Clink-arg=--sysroot={}", folder(layout).display());
     let flags = ["-Clinker=clang-22", "-Clink-arg=-fuse-ld=lld", &sysroot];
@@ -76,8 +76,8 @@ pub fn link_against(layout: &Layout, cargo: &mut Command) {
     cargo.args(["--target", TRIPLE]);
 }
 
-/// Has absolute links in the folder `links` lead to files below `root`, as seen from there, not to those of this
-/// machine.
+/// Redirects absolute links in the folder `links` to files below `root`, because they would lead to this machine's own
+/// files.
 fn keep_links_inside(links: &Path, root: &str) -> Result<()> {
     for entry in fs::read_dir(links).context(|| format!("reading {}", links.display()))? {
         let link = entry.context(|| format!("reading {}", links.display()))?.path();

@@ -3,11 +3,10 @@
 //! IREE's source tree. The default is the one in the crate eerie-sys, copied
 //! to `build/iree`; a user's checkout is never written to.
 //!
-//! IREE's test build asks for two third-party folders that the crate does not carry: googletest, which comes from
-//! Debian's package, and Google Benchmark ([`super::benchmark`]). IREE's C driver asks for a third, HSA's headers
-//! ([`super::hsa_headers`]).
+//! IREE's test build needs two third-party folders that the crate lacks: googletest, from Debian's package, and Google
+//! Benchmark ([`super::benchmark`]). IREE's C driver needs a third, HSA's headers ([`super::hsa_headers`]).
 //!
-//! The crate is without IREE's Python bindings, too. Those are in an older release of it, 0.4.1, beside the same
+//! The crate also lacks IREE's Python bindings. They come from an older release of the crate, 0.4.1, with the same
 //! `runtime/src`.
 
 use std::fs;
@@ -21,18 +20,18 @@ use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
 const CRATE: &str = "eerie-sys";
-/// The release of the default tree, and the feature of this package by which cargo knows it.
+/// Release of the default tree, and the feature of this package that adds it to cargo's dependencies.
 const TREE: (&str, &str) = ("0.5.0", "iree-tree");
-/// The same of the one that the bindings come from.
+/// Release of the tree with the Python bindings, and the feature of this package that adds it.
 const TREE_WITH_BINDINGS: (&str, &str) = ("0.4.1", "iree-python-bindings");
-/// Where a tree has its Python bindings.
+/// Folder of the Python bindings in a tree.
 pub const BINDINGS: &str = "runtime/bindings/python";
 const GOOGLETEST: &str = "/usr/src/googletest";
 
 /// Puts the default tree at `build/iree`, or checks the user's.
 ///
 /// # Errors
-/// When the crate cannot be had, or a user's checkout lacks a submodule.
+/// When the crate cannot be downloaded, or a user's checkout lacks a submodule.
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     match &layout.user_tree {
         Some(tree) => check_submodules(tree),
@@ -40,11 +39,11 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     }
 }
 
-/// The folder to give CMake as IREE's source folder: the tree itself when it
-/// has all third-party folders, else a folder of links to it that adds them.
+/// Returns the folder that CMake takes for IREE's sources: the tree itself if it has all third-party folders, else a
+/// folder of links to it that adds them.
 ///
 /// # Errors
-/// Those of the file system.
+/// When the file system refuses.
 pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
     let tree = layout.iree_tree();
     if layout.flavor == Flavor::Python && !tree.join(BINDINGS).is_dir() {
@@ -65,7 +64,7 @@ pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
     Ok(overlay)
 }
 
-/// The Python bindings that go with the tree in use: its own, or those that [`ensure_bindings`] puts beside it.
+/// Folder of the Python bindings for the tree in use: its own, or the one that [`ensure_bindings`] adds.
 pub fn bindings(layout: &Layout) -> PathBuf {
     match &layout.user_tree {
         Some(tree) => tree.join(BINDINGS),
@@ -73,10 +72,10 @@ pub fn bindings(layout: &Layout) -> PathBuf {
     }
 }
 
-/// Puts the Python bindings beside the default tree, or checks that the user's has them.
+/// Adds the Python bindings to the default tree, or checks that the user's has them.
 ///
 /// # Errors
-/// When the crate cannot be had, or a user's checkout is without them.
+/// When the crate cannot be downloaded, or a user's checkout lacks the bindings.
 pub fn ensure_bindings(layout: &Layout, steps: &Steps) -> Result<()> {
     let bindings = bindings(layout);
     if bindings.is_dir() {
@@ -95,15 +94,15 @@ pub fn ensure_bindings(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// Whether the tree in use brings HSA's headers along.
+/// True if the tree in use contains HSA's headers.
 pub fn has_hsa_headers(layout: &Layout) -> bool {
     HSA_HEADERS.is_in(&layout.iree_tree().join("third_party"))
 }
 
-/// A folder that IREE's build asks for below `third_party`.
+/// A folder below `third_party` that IREE's build needs.
 struct ThirdParty {
     name: &'static str,
-    /// A file that tells it from the empty folder of a submodule.
+    /// A file in the folder, which an empty folder of a submodule lacks.
     file: &'static str,
     sources: fn(&Layout) -> PathBuf,
 }
@@ -149,8 +148,8 @@ fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// Has cargo download a release of the crate and say where it is. The feature makes the
-/// optional dependency part of the resolution; nothing of it is built.
+/// Makes cargo download a release of the crate, and returns its folder. The feature makes the optional dependency part
+/// of the resolution; cargo builds nothing of it.
 fn crate_folder(layout: &Layout, step: &Step, (version, feature): (&str, &str)) -> Result<PathBuf> {
     let mut metadata = layout.cargo();
     metadata
