@@ -38,31 +38,31 @@ pub const PROGRAMS: &[&str] = &[
 /// A program that prints nothing for this long hangs in its current case.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// A kernel that runs for this long is named by the sim, before that.
+/// Time limit of a kernel on the sim, which names the kernel. Shorter than [`SILENCE`].
 const KERNEL_LIMIT: Duration = Duration::from_secs(100);
 
-/// Cases that IREE's C driver fails whatever the HSA library, by the part of
-/// their names that tells them, what of their output tells it, and why.
+/// Parts of the names of cases that IREE's C driver fails with any HSA library. The next constants are their output and
+/// the reason.
 const C_DRIVER_FAILS: &[&str] =
     &["DispatchProfilingRecordsCommandBufferDispatch", "MultiDispatchProfilingFiltersCommandIndex"];
 const C_DRIVER_FAILS_SAYING: &str = "(sink.command_buffer_metadata_count) >= (1), actual: 0 vs 1";
 const C_DRIVER_FAILS_BECAUSE: &str = "they record with MODE_DEFAULT and expect profiling metadata of the command \
      buffer, which the C driver retains only with RETAIN_PROFILE_METADATA";
 
-/// The source file that skips for the lists in a backend's registration and
-/// for missing devices. Any other file skips for a reason in the case itself.
+/// Source file of IREE that skips cases for the lists in a backend's registration and for missing devices. Any other
+/// file skips for a reason in the case itself.
 const FIXTURE: &str = "test_base.h";
 
-/// What the reason starts with when the backend's registration leaves a case out.
+/// Prefix of the skip reason if the backend's registration excludes a case.
 const UNSUPPORTED: &str = "Unsupported on '";
 
-/// Whether a line tells of an error of the whole program: by the sim, when HSA
-/// is shut down with something left; by sanitizers, after each report.
+/// True if a line reports an error of the whole program: the sim does at HSA's shutdown if objects are left; sanitizers
+/// do after each report.
 pub fn is_trouble(line: &str) -> bool {
     line.starts_with("SUMMARY: ") || (line.starts_with("hsa-sim: ") && line.ends_with(" left"))
 }
 
-/// How much of a failed case's output is shown.
+/// Number of output lines to show of a failed case.
 const FAILURE_LINES: usize = 6;
 
 /// A HAL driver.
@@ -88,7 +88,7 @@ pub enum CommandBufferMode {
 }
 
 impl CommandBufferMode {
-    /// What it is called.
+    /// Value of the flag `command_buffer_mode`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Aql => "aql",
@@ -97,7 +97,7 @@ impl CommandBufferMode {
         }
     }
 
-    /// The flag of a driver that asks for it.
+    /// Flag of a driver that selects this mode.
     fn flag(self, is_c_driver: bool) -> String {
         let mode = self.name();
         let driver = if is_c_driver { "amdgpu" } else { "amdgpu_rs" };
@@ -105,26 +105,26 @@ impl CommandBufferMode {
     }
 }
 
-/// What to run and how often.
+/// Options of a run of the tests.
 pub struct Options<'a> {
-    /// What the agents are and what the test kernels are compiled for.
+    /// Agents of the sim, and target of the test kernels.
     pub target: &'a Target,
     /// The HSA library.
     pub hsa: &'a Hsa,
-    /// Environment variables that it reads.
+    /// Environment variables for the HSA library.
     pub variables: &'a [(&'a str, &'a str)],
     /// Conditions of this driver's tests.
     pub conditions: &'a Conditions,
-    /// How the driver records command buffers, if not in its own way.
+    /// How the driver records command buffers; `None` for its own way.
     pub command_buffer_mode: Option<CommandBufferMode>,
-    /// How many times each program is run.
+    /// Number of runs of each program.
     pub repeat: u32,
     /// A GoogleTest filter, e.g. `*Semaphore*`.
     pub filter: Option<&'a str>,
 }
 
 impl Driver {
-    /// The build that has its tests.
+    /// Build of IREE that contains the driver's tests.
     pub fn flavor(self, sanitizer: Option<Sanitizer>) -> Flavor {
         match (self, sanitizer) {
             (Self::Amdgpu, _) => Flavor::BesideC,
@@ -147,8 +147,8 @@ struct Row {
     time: Duration,
 }
 
-/// Runs the programs (set-up must have built them), prints the table, the
-/// skips' reasons and the failures, and returns the counts.
+/// Runs the programs, which set-up must have built. Prints the table, the reasons of skips and the failures, and
+/// returns the counts.
 ///
 /// # Errors
 /// When a program is missing or cannot be started.
@@ -178,10 +178,10 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<Tally> {
     Ok(total)
 }
 
-/// Runs the programs of this driver as one step `name`, prints what failed, and returns the counts and the seconds.
+/// Runs the programs of this driver as one step `name`. Prints the failures, and returns the counts and the seconds.
 ///
 /// # Errors
-/// As for [`run`].
+/// When a program is missing or cannot be started.
 pub fn run_as_step(layout: &Layout, steps: &Steps, name: &str, options: &Options) -> Result<(Tally, f64)> {
     let rows = steps.step(name, |step| {
         PROGRAMS.iter().map(|program| run_program(layout, step, options, program)).collect::<Result<Vec<_>>>()
@@ -246,8 +246,8 @@ fn run_program(layout: &Layout, step: &Step, options: &Options, program: &'stati
     Ok(Row { program, cases, time: start.elapsed() })
 }
 
-/// Runs a program to its end and returns its cases; one more, failed, when it
-/// left something behind or ended badly with no failed case to show for it.
+/// Runs a program to its end and returns its cases. Adds a failed case if the program left objects, or if it ended
+/// badly without a failed case.
 fn run_once(step: &Step, run: Command, listed: &[String]) -> Result<Vec<Case>> {
     let mut report = Report::default();
     let mut trouble = Vec::new();
@@ -271,7 +271,7 @@ fn run_once(step: &Step, run: Command, listed: &[String]) -> Result<Vec<Case>> {
     Ok(cases.into_iter().map(|(name, outcome)| Case { time: times.get(&name).copied(), name, outcome }).collect())
 }
 
-/// Keeps what became of each case, by program and `place`.
+/// Records the result of each case, by program and `place`.
 fn record(steps: &Steps, place: &str, rows: &[Row], is_c_driver: bool) {
     for row in rows {
         let suite = format!("{} ({place})", row.program);
@@ -317,8 +317,8 @@ fn print_table(rows: &[Row]) -> Tally {
     total
 }
 
-/// Whether a case may skip so: for a reason in the case itself, or because the C driver's registration, which is
-/// IREE's, leaves it out. What this driver's registration leaves out, or a missing device, is no reason.
+/// True if the skip is accepted: the reason is in the case itself, or the C driver's registration, which is IREE's,
+/// excludes the case. Exclusion by this driver's registration and missing devices are not accepted.
 fn is_explained(skip: &Skip, is_c_driver: bool) -> bool {
     match skip.file.as_str() {
         "" => false,
@@ -327,8 +327,8 @@ fn is_explained(skip: &Skip, is_c_driver: bool) -> bool {
     }
 }
 
-/// Prints each distinct reason once, with the file that skips, and returns how
-/// many cases were skipped without a good one.
+/// Prints each distinct reason once, with the file that skips. Returns the number of cases whose skips are not
+/// accepted.
 fn print_skips(rows: &[Row], is_c_driver: bool) -> usize {
     let mut skips: BTreeMap<&Skip, usize> = BTreeMap::new();
     for case in rows.iter().flat_map(|row| &row.cases) {
@@ -358,7 +358,7 @@ fn print_skips(rows: &[Row], is_c_driver: bool) -> usize {
     unexplained
 }
 
-/// Removes the failures that are IREE's own from `rows`, says so, and returns how many there were.
+/// Removes IREE's own failures from `rows`, prints them, and returns their number.
 fn take_known_failures(rows: &mut [Row]) -> usize {
     let mut known = Vec::new();
     for row in rows {

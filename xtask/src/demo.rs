@@ -21,8 +21,8 @@ const CLASSES: usize = 10;
 const PICTURES_PER_ROW: usize = 5;
 /// Shades of ink from none to full.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
-/// How far a logit may be from the CPU's. Logits are up to about 20 in size
-/// and come from three layers of at most 256 products each.
+/// Maximum difference of a logit from the CPU's. Logits are up to about 20 in size and come from three layers of at
+/// most 256 products each.
 const TOLERANCE: f64 = 1e-3;
 
 /// The test images: `count` of `height` × `width` pixels from 0 to 16.
@@ -37,14 +37,14 @@ struct Images {
 struct Run {
     logits: Vec<f32>,
     stats: Option<SimStats>,
-    /// Of the whole `iree-run-module`, start to end.
+    /// Time of the whole `iree-run-module`.
     time: Duration,
 }
 
-/// Compiles and runs the model on `target` and on the CPU, and shows what came out.
+/// Compiles and runs the model on `target` and on the CPU, and prints the results.
 ///
 /// # Errors
-/// When something cannot be run, or the two backends disagree.
+/// When a program fails, or the two backends disagree.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target, hsa: &Hsa) -> Result<()> {
     let folder = layout.root.join("demo");
     let images = read_images(&folder.join("test_images.npy"))?;
@@ -122,14 +122,14 @@ fn read_labels(path: &Path, count: usize) -> Result<Vec<usize>> {
     }
 }
 
-/// For each image the class with the largest logit.
+/// Class with the largest logit for each image.
 fn predictions(logits: &[f32]) -> Vec<usize> {
     let (rows, _) = logits.as_chunks::<CLASSES>();
     let largest = |row: &[f32; CLASSES]| (0..CLASSES).max_by(|&a, &b| row[a].total_cmp(&row[b]));
     rows.iter().map(|row| largest(row).unwrap_or_default()).collect()
 }
 
-/// The largest absolute difference; NaN if there is one on either side.
+/// Largest absolute difference; NaN if either side has a NaN.
 fn largest_difference(a: &[f32], b: &[f32]) -> f64 {
     a.iter()
         .zip(b)
@@ -137,7 +137,7 @@ fn largest_difference(a: &[f32], b: &[f32]) -> f64 {
         .fold(0.0, |largest, x| if x.is_nan() || x > largest { x } else { largest })
 }
 
-/// Shows the first image of each digit.
+/// Prints the first image of each digit.
 fn print_pictures(images: &Images, labels: &[usize], read: &[usize]) {
     let chosen: Vec<usize> = (0..CLASSES).filter_map(|digit| labels.iter().position(|&label| label == digit)).collect();
     for row in chosen.chunks(PICTURES_PER_ROW) {

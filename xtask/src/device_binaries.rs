@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! `cargo xtask device-binaries`: compiles the kernels of `device-binaries/` for every prebuilt target of its map and
-//! writes the lists of selectors, or checks that the checked-in files are what that makes.
+//! writes the lists of selectors, or verifies that the checked-in files match a new build.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ pub use device_build::DEFAULT_TOOLCHAIN;
 /// returns the files. `started` is called with each target's name before it is compiled.
 ///
 /// # Errors
-/// A toolchain that is not there, sources that do not compile, or a file that cannot be written.
+/// When the toolchain is missing, the sources do not compile, or a file cannot be written.
 pub fn rebuild(root: &Path, toolchain: &str, out_dir: &Path, mut started: impl FnMut(&str)) -> Result<Vec<PathBuf>> {
     let toolchain = Toolchain::find(toolchain).map_err(Error::setup)?;
     fs::create_dir_all(out_dir).context(|| format!("creating {}", out_dir.display()))?;
@@ -33,7 +33,7 @@ pub fn rebuild(root: &Path, toolchain: &str, out_dir: &Path, mut started: impl F
 /// Writes the files that list the selectors, from the target map.
 ///
 /// # Errors
-/// A file that cannot be read or written.
+/// When a file cannot be read or written.
 pub fn write_lists(root: &Path) -> Result<()> {
     for (path, text) in lists(root)? {
         fs::write(&path, text).context(|| format!("writing {}", path.display()))?;
@@ -41,11 +41,11 @@ pub fn write_lists(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compiles everything into the empty or missing folder `scratch` and compares with the checked-in files byte for byte,
-/// as it does with the lists of selectors. `started` is called with each target's name before it is compiled.
+/// Compiles everything into the empty or missing folder `scratch`, and compares the result and the lists of selectors
+/// with the checked-in files, byte for byte. `started` is called with each target's name before it is compiled.
 ///
 /// # Errors
-/// Those of [`rebuild`]; a failure that lists the files which differ, are missing, or belong to no target.
+/// As [`rebuild`]; a failure that lists the files which differ, are missing, or belong to no target.
 pub fn verify(root: &Path, toolchain: &str, scratch: &Path, started: impl FnMut(&str)) -> Result<()> {
     let prebuilt = root.join("device-binaries/prebuilt");
     let mut findings = Vec::new();
@@ -67,7 +67,7 @@ pub fn verify(root: &Path, toolchain: &str, scratch: &Path, started: impl FnMut(
     )))
 }
 
-/// What is wrong with a checked-in file.
+/// Returns a message if a checked-in file differs from `expected`.
 fn finding(path: &Path, expected: &[u8]) -> Result<Option<String>> {
     let name = Path::new(path.file_name().unwrap_or_default()).display();
     match fs::read(path) {
@@ -78,7 +78,7 @@ fn finding(path: &Path, expected: &[u8]) -> Result<Option<String>> {
     }
 }
 
-/// The files that list the selectors, with what they must hold.
+/// Files that list the selectors, with their expected contents.
 fn lists(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let folder = root.join("device-binaries");
     let readme = folder.join("README.md");
@@ -113,7 +113,7 @@ fn bazel_list() -> String {
 const TABLES_BEGIN: &str = "<!-- written by `cargo xtask device-binaries --rebuild` -->\n";
 const TABLES_END: &str = "<!-- end of what is written -->\n";
 
-/// The README's text with its tables made anew; `prebuilt` is the folder with the code objects.
+/// Returns the README's text with new tables. `prebuilt` is the folder with the code objects.
 fn with_tables(readme: &str, prebuilt: &Path) -> Result<String> {
     let split =
         readme.split_once(TABLES_BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(TABLES_END)?.1)));
@@ -124,7 +124,7 @@ fn with_tables(readme: &str, prebuilt: &Path) -> Result<String> {
     Ok(format!("{before}{TABLES_BEGIN}{tables}{TABLES_END}{after}"))
 }
 
-/// Bytes of a target's checked-in file; 0 if there is none.
+/// Size of a target's checked-in file in bytes; 0 if it is missing.
 fn file_bytes(prebuilt: &Path, target: &str) -> u64 {
     fs::metadata(prebuilt.join(format!("{target}.co"))).map_or(0, |file| file.len())
 }
@@ -228,7 +228,7 @@ mod tests {
         assert!(relative.contains(&absolute.display().to_string()), "{relative}");
     }
 
-    /// What CMake says of a value of AMDGPU_RS_DEVICE_BINARY_TARGETS, if it refuses it.
+    /// Returns CMake's error about a value of AMDGPU_RS_DEVICE_BINARY_TARGETS, if it refuses it.
     fn cmake_refusal(selectors: &str) -> Option<String> {
         let output = Command::new(root().join("build/venv/bin/cmake"))
             .arg(format!("-DAMDGPU_RS_DEVICE_BINARY_TARGETS={selectors}"))

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The one error type of the commands and what it does to the exit code.
+//! The error type of all commands, and its exit codes.
 
 use std::io;
 use std::process::ExitCode;
 
-/// Result of a command's part.
+/// Result of a command or a part of it.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a command stopped.
+/// Reason why a command stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for could not be run: something is missing or broken
-    /// in the set-up, or the arguments do not fit. Exit code 3.
+    /// The command could not run: something is missing or broken in the set-up, or the arguments do not fit. Exit code
+    /// 3.
     #[error("{0}")]
     Setup(String),
-    /// It ran, and found failures. Exit code 1.
+    /// The command ran, and found failures. Exit code 1.
     #[error("{0}")]
     Failed(String),
 }
 
 impl Error {
-    /// A set-up error from its text.
+    /// Creates a set-up error with this text.
     pub fn setup(text: impl Into<String>) -> Self {
         Self::Setup(text.into())
     }
@@ -35,12 +35,12 @@ impl Error {
     }
 }
 
-/// Says what was being done when an operation failed.
+/// Adds the failed action to an error.
 pub trait Context<T> {
     /// Prefixes the failure with `action`, e.g. "reading /some/file".
     ///
     /// # Errors
-    /// A set-up error where `self` is one.
+    /// A set-up error if `self` is an error.
     fn context(self, action: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Runs the programs of `examples/` and compares what they print.
+//! Runs the programs of `examples/` and compares their output.
 
 use std::fs;
 use std::process::Command;
@@ -20,9 +20,9 @@ use crate::target::Target;
 struct Example {
     name: &'static str,
     command: fn(&Layout, &Step, &Target) -> Result<Command>,
-    /// A line that it prints.
+    /// Expected line of its output.
     prints: &'static str,
-    /// The targets that it has kernels for; none when it compiles them.
+    /// Targets of its kernels; `None` if it compiles them itself.
     targets: Option<&'static [&'static str]>,
 }
 
@@ -81,7 +81,7 @@ fn prints_as_expected(layout: &Layout, step: &Step, target: &Target, example: &E
     Err(Error::Failed(format!("it ended with {how}:\n      {tail}")))
 }
 
-/// A Rust program that loads a module and calls a function.
+/// Command of a Rust program that loads a module and calls a function.
 fn embed(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
     let module = compile(layout, step, &layout.root.join("examples/embed.mlir"), Backend::Gpu(target))?;
     let mut cargo = layout.cargo();
@@ -90,8 +90,8 @@ fn embed(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
     Ok(cargo)
 }
 
-/// A C program, linked with the library that cargo builds, that loads a code
-/// object and launches a kernel. The commands are those of its README.
+/// Command of a C program, linked with the library that cargo builds, that loads a code object and launches a kernel.
+/// The commands that build it are those of its README.
 fn hsaco(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
     let mut cargo = layout.cargo();
     cargo.args(["build", "--locked", "--features", "standalone", "--message-format=json"]);
@@ -112,7 +112,8 @@ fn hsaco(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
     Ok(command)
 }
 
-/// A Python program that runs a model on arrays, here on the CPU: PyPI's package of IREE's runtime has not this driver.
+/// Command of a Python program that runs a model on arrays, here on the CPU: PyPI's package of IREE's runtime lacks
+/// this driver.
 fn python(layout: &Layout, step: &Step, _: &Target) -> Result<Command> {
     let module = compile(layout, step, &layout.root.join("examples/embed.mlir"), Backend::Cpu)?;
     let mut python = layout.command(layout.venv_program("python3"));
@@ -121,7 +122,7 @@ fn python(layout: &Layout, step: &Step, _: &Target) -> Result<Command> {
     Ok(python)
 }
 
-/// A module that calls a kernel which IREE did not compile.
+/// Command that runs a module with a kernel that IREE did not compile.
 fn custom_dispatch(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
     let source = layout.root.join("examples/custom-dispatch/leaky_relu.mlir");
     let module = compile(layout, step, &source, Backend::Gpu(target))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The builds of IREE with this driver: the one that everything uses, and
-//! those that are made only when asked for. Each has a folder of its own.
+//! Builds of IREE with this driver: the default one, and special ones that are built only on demand. Each has a folder
+//! of its own.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,14 +13,14 @@ use crate::layout::LLVM_DIR;
 /// A build of IREE with this driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flavor {
-    /// The default one.
+    /// The default build.
     #[default]
     Plain,
     /// With IREE's own C driver beside this one.
     BesideC,
     /// IREE's C code, the driver and the sim with a sanitizer's checks.
     Sanitized(Sanitizer),
-    /// What others run: linked against an old C library.
+    /// For releases: linked against an old C library.
     Portable,
     /// With IREE's Python bindings.
     Python,
@@ -28,21 +28,20 @@ pub enum Flavor {
     Traced,
 }
 
-/// A run-time checker of LLVM.
+/// A sanitizer of LLVM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sanitizer {
-    /// Memory errors, and heap memory that is left at exit
+    /// Memory errors, and leaks of heap memory
     Address,
     /// Data races
     Thread,
 }
 
-/// The platform of Rust code that is built in a special way. Naming it keeps
-/// build scripts, which run while building, as they are.
+/// Target of Rust code with special build flags. Naming it keeps the flags away from build scripts.
 pub const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 impl Sanitizer {
-    /// The name that clang's and rustc's `-fsanitize=` and `-Zsanitizer=` take.
+    /// Name for clang's `-fsanitize=` and rustc's `-Zsanitizer=`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Address => "address",
@@ -50,7 +49,7 @@ impl Sanitizer {
         }
     }
 
-    /// IREE's CMake option.
+    /// CMake option of IREE.
     pub fn iree_option(self) -> &'static str {
         match self {
             Self::Address => "IREE_ENABLE_ASAN",
@@ -58,10 +57,10 @@ impl Sanitizer {
         }
     }
 
-    /// Makes `cargo` instrument what it builds for [`TRIPLE`], and the C code that its build scripts compile. Rust's
-    /// standard library is built anew for ThreadSanitizer, which must see how it synchronises; for the other it stays
-    /// as it is installed. rustc counts any of it as unstable. Programs export the run-time library, which the sim that
-    /// they load calls.
+    /// Makes `cargo` instrument its products for [`TRIPLE`], and the C code that its build scripts compile. For
+    /// ThreadSanitizer it also rebuilds Rust's standard library, whose synchronisation the sanitizer must see. rustc
+    /// requires unstable features for all of it. Programs export the sanitizer's run-time library for the sim, which
+    /// they load and which calls it.
     pub fn instrument(self, cargo: &mut Command) {
         cargo.env("RUSTC_BOOTSTRAP", "1").env(
             "RUSTFLAGS",
@@ -78,7 +77,7 @@ impl Sanitizer {
         }
     }
 
-    /// Sets the environment that an instrumented program runs in.
+    /// Sets the environment variables of an instrumented program.
     pub fn apply(self, root: &Path, program: &mut Command) {
         let symbolizer = Path::new(LLVM_DIR).join("bin/llvm-symbolizer");
         let symbolizer = symbolizer.display();
@@ -96,7 +95,7 @@ impl Sanitizer {
 }
 
 impl Flavor {
-    /// What the names of this build's folders end in.
+    /// Suffix of the names of this build's folders.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Plain => "",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The licences of what a release holds that is not this project's.
+//! Licences of the parts of a release that are not this project's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
 use crate::steps::Step;
 
-/// What a file with a licence's text is named like.
+/// Prefixes of the names of files with a licence's text.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE"];
 
-/// Third-party sources that IREE's tools are made of.
+/// Third-party sources in IREE's tools.
 const OF_IREE: [&str; 2] = ["benchmark", "flatcc"];
 
-/// Debian's, of which `iree-check-module` is made.
+/// Debian's copyright file of googletest, which is part of `iree-check-module`.
 const GOOGLETEST: &str = "/usr/share/doc/googletest/copyright";
 
-/// Fills `folder`: texts in a folder for each part, and the list `crates.txt`.
+/// Fills `folder` with the texts, in a folder for each part, and with the list `crates.txt`.
 ///
 /// # Errors
 /// When a text is missing.
@@ -39,7 +39,7 @@ pub fn collect(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     crates(layout, step, folder)
 }
 
-/// The crates in the driver and the sim.
+/// Collects the licences of the crates in the driver and the sim.
 fn crates(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     let mut tree = layout.cargo();
     tree.args(["tree", "--locked", "--package", "hsa-sim", "--package", "amdgpu_rs", "--edges", "normal"]);
@@ -77,7 +77,7 @@ fn crates(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     write(&folder.join("crates.txt"), &list)
 }
 
-/// The texts that lie in `folder`.
+/// Licence texts in `folder`.
 fn texts_of(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut texts = Vec::new();
     for entry in fs::read_dir(folder).context(|| format!("reading {}", folder.display()))? {
@@ -90,7 +90,7 @@ fn texts_of(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(texts)
 }
 
-/// Copies the texts that lie in `from`.
+/// Copies the licence texts in `from` to `to`.
 fn copy_texts(from: &Path, to: &Path) -> Result<()> {
     let texts = texts_of(from)?;
     if texts.is_empty() {

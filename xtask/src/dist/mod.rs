@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask dist`: an archive for people who build nothing: the sim, IREE's tools with the driver in, and the
-//! driver as a library for a build of IREE. It runs from wherever it is unpacked, on any x86-64 Linux whose glibc is
-//! not older than the one that it says.
+//! `cargo xtask dist`: packs the sim, IREE's tools with the driver, and the driver as a library for a build of IREE
+//! into an archive, for users who build nothing. The archive runs from any folder, on any x86-64 Linux whose glibc is
+//! at least as new as the version that the archive states.
 
 mod licenses;
 
@@ -20,7 +20,7 @@ use crate::setup::{self, Build, GLIBC, TOOLS};
 use crate::steps::{Step, Steps};
 use crate::target::Target;
 
-/// What of the sources is in the archive's folder `driver`, which is given to `IREE_CMAKE_PLUGIN_PATHS`.
+/// Sources in the archive's folder `driver`, for `IREE_CMAKE_PLUGIN_PATHS`.
 const DRIVER: [&str; 8] = [
     "CMakeLists.txt",
     "iree_runtime_plugin.cmake",
@@ -32,10 +32,10 @@ const DRIVER: [&str; 8] = [
     "include/amdgpu_rs/driver_module.h",
 ];
 
-/// The GPU that the archive's example is compiled for.
+/// Target of the archive's example.
 const TARGET: &str = "gfx1100";
 
-/// Makes `build/dist/amdgpu_rs-<version>-x86_64-linux.tar.gz`, having run its example, and prints where it is.
+/// Makes `build/dist/amdgpu_rs-<version>-x86_64-linux.tar.gz`, runs its example, and prints the path.
 ///
 /// # Errors
 /// When a part cannot be built, needs a newer glibc, or the example does not run.
@@ -69,7 +69,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     Ok(())
 }
 
-/// Puts everything into `folder`; returns the glibc that it needs.
+/// Copies everything into `folder`. Returns the glibc version that it needs.
 fn fill(layout: &Layout, step: &Step, folder: &Path) -> Result<String> {
     let mut newest = BTreeSet::new();
     for tool in TOOLS {
@@ -118,7 +118,7 @@ fn fill(layout: &Layout, step: &Step, folder: &Path) -> Result<String> {
     Ok(glibc)
 }
 
-/// What the archive was made from and with.
+/// Text with the versions of the archive's sources and tools.
 fn versions(layout: &Layout, step: &Step, glibc: &str) -> Result<String> {
     let first_line = |program: &str, argument: &str| {
         let mut command = layout.command(program);
@@ -146,7 +146,7 @@ fn versions(layout: &Layout, step: &Step, glibc: &str) -> Result<String> {
     ))
 }
 
-/// Runs the example from another folder than the one it was made in, with nothing of this machine in the environment.
+/// Runs the example from a folder other than the one it was made in, and without this machine's environment variables.
 fn try_example(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     let elsewhere = layout.build.join("dist/moved here");
     remove(&elsewhere)?;
@@ -169,7 +169,7 @@ fn remove(folder: &Path) -> Result<()> {
     }
 }
 
-/// Copies a library or program without what only debuggers read.
+/// Copies a library or program without debug information.
 fn strip(step: &Step, from: &Path, to: &Path) -> Result<()> {
     make_folder_of(to)?;
     let mut strip = Command::new(Path::new(LLVM_DIR).join("bin/llvm-strip"));
@@ -177,7 +177,7 @@ fn strip(step: &Step, from: &Path, to: &Path) -> Result<()> {
     step.run(strip)
 }
 
-/// The versions of glibc whose symbols a program or library uses.
+/// Versions of glibc whose symbols a program or library uses.
 fn glibc_versions(step: &Step, program: &Path) -> Result<BTreeSet<(u32, u32)>> {
     let mut objdump = Command::new(Path::new(LLVM_DIR).join("bin/llvm-objdump"));
     objdump.arg("--private-headers").arg(program);
