@@ -2,7 +2,7 @@
 //! Fallible allocation of host memory whose amount a caller or a file decides.
 //!
 //! Running out of memory is an error here. Rust's allocator ends the process instead for `Vec::push` and its like. The
-//! driver uses those only for data of a fixed size (`docs/design/architecture.md`, "Host memory").
+//! driver uses those only for data of a fixed size (`docs/design/memory.md`, "Host memory").
 
 use std::alloc::Layout;
 use std::borrow::Cow;
