@@ -2,7 +2,8 @@
 
 //! The documentation agrees with itself and with the code.
 //!
-//! * Every relative link names a file that exists, and every anchor a heading. Pages of the book link to the book alone.
+//! * Every relative link names a file that exists, and every anchor a heading. Pages of the book link to the book
+//! alone.
 //! * Every `cargo xtask` command, in a block or in a line of text, has a subcommand and options that exist.
 //! * `docs/SUMMARY.md` lists each page once.
 //! * `docs/sim/variables.md` has the variables, agent settings and checks of the software GPU, and no others.
@@ -321,8 +322,8 @@ struct Names {
 }
 
 impl Names {
-    /// Adds those of one source file: literals `"HSA_SIM_…"`, the array of checks, and the text that lists agent settings.
-    /// Tests at its end do not count.
+    /// Adds the names of one source file: literals `"HSA_SIM_…"`, the array of checks, and the text that lists agent
+    /// settings. Ignores tests at the end of the file.
     fn add(&mut self, source: &str) {
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         for literal in source.split('"').skip(1).step_by(2) {
@@ -343,7 +344,7 @@ impl Names {
         }
     }
 
-    /// Those that the page's tables have in their first cells.
+    /// Names in the first cells of the page's tables.
     fn documented(text: &str) -> Self {
         let mut names = Self::default();
         let mut kind = "";

@@ -24,18 +24,18 @@ const SILENCE: Duration = Duration::from_secs(300);
 pub enum Backend<'a> {
     /// IREE's CPU backend: the reference.
     Cpu,
-    /// The same as [`DEVICES`] devices.
+    /// IREE's CPU backend, as [`DEVICES`] devices.
     CpuDevices,
     /// A GPU.
     Gpu(&'a Target),
     /// A GPU, with code for IREE's HIP driver.
     Hip(&'a Target),
-    /// [`DEVICES`] devices, which are those of this list in turn: each is what follows `amdgpu_rs://`, and may be
-    /// several GPUs.
+    /// [`DEVICES`] devices on GPUs, which take the list's entries in turn. An entry is the part of a device's URI after
+    /// `amdgpu_rs://`, and may name several GPUs.
     GpuDevices(&'a Target, &'a [&'a str]),
 }
 
-/// The devices of a module for several: it names them `d0`, `d1` and so on.
+/// Number of devices of a module for several devices. Their names are `d0`, `d1` and so on.
 pub const DEVICES: usize = 8;
 
 impl<'a> Backend<'a> {
@@ -56,7 +56,7 @@ impl<'a> Backend<'a> {
         }
     }
 
-    /// The name of the driver that runs modules of this backend.
+    /// Name of the driver that runs modules of this backend.
     pub fn device(self) -> &'static str {
         match self {
             Self::Cpu | Self::CpuDevices => "local-sync",
@@ -88,7 +88,7 @@ fn cpu_flags() -> Vec<String> {
     ["--iree-hal-local-target-device-backends=llvm-cpu", "--iree-llvmcpu-target-cpu=generic"].map(str::to_owned).into()
 }
 
-/// What names the devices of a module for several: the n-th of `kind` that the module is run with is `d<n>`.
+/// Flags that declare the devices of a module for several devices. `d<n>` is the n-th device of `kind` at run time.
 fn target_devices(kind: &str) -> Vec<String> {
     (0..DEVICES).map(|n| format!("--iree-hal-target-device=d{n}={kind}[{n}]")).collect()
 }

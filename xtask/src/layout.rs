@@ -48,7 +48,7 @@ impl Layout {
         Ok(Self { build: root.join("build"), root, user_tree, flavor: Flavor::Plain })
     }
 
-    /// The same checkout with another build of IREE.
+    /// Layout of this checkout with another build of IREE.
     pub fn with(&self, flavor: Flavor) -> Self {
         Self { flavor, ..self.clone() }
     }

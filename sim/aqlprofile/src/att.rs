@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Thread traces: the packets that begin and end one, what is in its buffer, and markers of code objects.
+//! Thread traces: the packets that start and stop a trace, the data in its buffer, and markers of code objects.
 //!
-//! Which registers have to be written, in which order, and what a decoder wants to find, is what ROCm's library does
-//! (`sqtt_builder.h`, `threadtrace.cpp`), and the layout of markers that of its `trace_decoder_instrument.h`.
+//! The registers to write and their order, and the format that a decoder expects, follow ROCm's library
+//! (`sqtt_builder.h`, `threadtrace.cpp`). The layout of markers follows its `trace_decoder_instrument.h`.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use crate::commands::{Commands, EVENT_WRITE, PRED_EXEC, SET_SH_REG, WAIT_REG_MEM};
 use crate::{Memory, fail, packet};
 
-/// What has been made: traces and markers.
+/// All existing traces and markers.
 static MADE: Mutex<Option<Made>> = Mutex::new(None);
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ enum Live {
     Marker { _commands: Memory },
 }
 
-/// What the registers of a shader engine were when its trace ended.
+/// Registers of a shader engine when its trace ended.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
@@ -45,7 +45,7 @@ struct Ended {
     status2: u32,
 }
 
-/// A trace that packets were made for.
+/// A trace with packets.
 struct Trace {
     plan: Plan,
     copy: AqlProfileCopy,
@@ -54,24 +54,24 @@ struct Trace {
     _commands: Memory,
 }
 
-/// How a trace is asked for, on which GPU.
+/// Parameters of a trace, and properties of its GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Plan {
     generation: Generation,
-    /// gfx942, whose traces say so.
+    /// True for gfx942, which its traces state.
     is_gfx942: bool,
     dies: u32,
-    /// Shader engines of a die, and those over all dies that are traced.
+    /// Shader engines of a die, and mask of the traced engines over all dies.
     engines: u32,
     traced: Vec<u32>,
     unit: u32,
     simd: u32,
-    /// Bytes of memory for all of them.
+    /// Bytes of memory for all engines.
     size: u64,
 }
 
 impl Plan {
-    /// A plan for a GPU of so many dies, and shader engines over all of them.
+    /// Creates a plan for a GPU with this number of dies, and of shader engines over all dies.
     fn new(gfxip: &str, dies: u32, engines: u32) -> Option<Self> {
         let generation = Generation::of(gfxip).filter(|generation| *generation != Generation::Gfx10)?;
         if dies == 0 || engines < dies {
@@ -81,7 +81,7 @@ impl Plan {
         Some(Self { generation, is_gfx942, dies, engines, traced: vec![0], unit: 0, simd: 0xf, size: 3 << 26 })
     }
 
-    /// Takes a parameter; an error says what is wrong with it.
+    /// Sets a parameter. The error is a message about it.
     fn set(&mut self, name: AqlTraceParameterName, value: u32) -> Result<(), String> {
         type N = AqlTraceParameterName;
         match name {
@@ -101,7 +101,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Bytes for each engine.
+    /// Bytes of memory for each engine.
     fn share(&self) -> u64 {
         self.size / self.traced.len().max(1) as u64 / PAGE * PAGE
     }
@@ -110,8 +110,7 @@ impl Plan {
         (self.share() / PAGE) as u32
     }
 
-    /// Commands for the engine that is the `number`-th over all dies, of which only its die executes those that are of
-    /// it.
+    /// Adds commands for the engine with this number over all dies. Only the engine's own die executes them.
     fn of_engine(&self, commands: &mut Commands, number: u32, write: impl FnOnce(&mut Commands)) {
         let (die, engine) = (number / self.engines, number % self.engines);
         let mut own = Commands::default();
@@ -123,7 +122,7 @@ impl Plan {
         commands.0.append(&mut own.0);
     }
 
-    /// Begins traces in a buffer.
+    /// Commands that start traces into a buffer.
     fn start(&self, output: u64) -> Vec<u32> {
         let mut commands = Commands::default();
         commands.configure(GRBM_GFX_INDEX, BROADCAST);
@@ -197,9 +196,8 @@ impl Plan {
         }
     }
 
-    /// From gfx11 on, how a trace is made: when waves wait where a buffer within the GPU is full (a high and a low
-    /// mark, for the packet processor and the sequencers), how often there are times, and that data is written out
-    /// early.
+    /// Control register from gfx11 on: when waves stall because a buffer in the GPU is full (a high and a low mark, for
+    /// the packet processor and the sequencers), how often timestamps are written, and early flushing of data.
     fn control(&self) -> u32 {
         let marks = 5 << 6 | 1 << 11 | 1 << 12 | 4 << 20;
         match self.generation {
@@ -208,7 +206,7 @@ impl Plan {
         }
     }
 
-    /// Ends traces, and has what their registers are then stored at `control`.
+    /// Commands that stop traces, and store the final registers at `control`.
     fn stop(&self, control: u64) -> Vec<u32> {
         let mut commands = Commands::default();
         commands.configure(GRBM_GFX_INDEX, BROADCAST);
@@ -254,7 +252,7 @@ impl Plan {
         commands.0
     }
 
-    /// How much of an engine's share was written, and whether there was no room for more.
+    /// Bytes written to an engine's share, and true if the share was too small.
     fn written(&self, ended: &Ended, address: u64) -> (u64, bool) {
         let (length, is_full) = match self.generation {
             Generation::Gfx9 => (u64::from(ended.pointer & gfx9::OFFSET) * BLOCK, ended.status & gfx9::FULL != 0),
@@ -269,7 +267,7 @@ impl Plan {
         (length.min(self.share()), is_full || length >= self.share())
     }
 
-    /// What is in front of a trace of gfx9: that it is one, of which engine and unit.
+    /// Header of a gfx9 trace, which names the engine and unit.
     fn header(&self, engine: u32) -> Option<u64> {
         let version = if self.is_gfx942 { 5 } else { 4 };
         let of = u64::from(self.simd) << 16 | u64::from(self.unit) << 20 | u64::from(engine) << 26;
@@ -283,7 +281,7 @@ fn wait_clear(commands: &mut Commands, register: u32, bits: u32) {
     commands.packet(WAIT_REG_MEM, &[EQUAL, register, 0, 0, bits, 4]);
 }
 
-/// A marker of a code object: words of user data, each behind one that says what it is.
+/// Marker of a code object: words of user data, each behind one that states its kind.
 fn marker(code_object: &AqlTraceCodeObject) -> Vec<u32> {
     const CODE_OBJECT: u32 = 4;
     const TAIL: u32 = 0;
@@ -314,7 +312,7 @@ fn marker(code_object: &AqlTraceCodeObject) -> Vec<u32> {
     commands.0
 }
 
-/// The plan of an agent, whom the HSA runtime in use is asked about: traces name it as that does.
+/// Plan for an agent. It asks the HSA runtime in use, because traces identify the agent by that runtime's handle.
 fn plan_of(agent: HsaAgent) -> Result<Plan, HsaStatus> {
     type Get = unsafe extern "C" fn(HsaAgent, HsaAgentInfo, *mut c_void) -> HsaStatus;
     let flags = libloading::os::unix::RTLD_LAZY | RTLD_NOLOAD;
@@ -345,7 +343,7 @@ fn plan_of(agent: HsaAgent) -> Result<Plan, HsaStatus> {
         .ok_or_else(|| fail(HsaStatus::ERROR_INVALID_AGENT, &format!("the thread traces of {name} are not known")))
 }
 
-/// `dlopen`: finds what is loaded, and loads nothing (glibc's `dlfcn.h`).
+/// Flag of `dlopen` to find a loaded library without loading it (glibc's `dlfcn.h`).
 const RTLD_NOLOAD: i32 = 4;
 
 /// The caller's callbacks for memory.
@@ -367,7 +365,7 @@ impl Caller {
     }
 }
 
-/// What both the GPU and the host access.
+/// Memory that the GPU and the host access.
 const SHARED: u32 = AqlProfileBuffer::DEVICE_ACCESS | AqlProfileBuffer::HOST_ACCESS;
 
 fn keep(live: Live) -> AqlProfileHandle {
@@ -378,11 +376,11 @@ fn keep(live: Live) -> AqlProfileHandle {
     AqlProfileHandle { handle: made.last }
 }
 
-/// Makes the packets that begin and end the trace that is asked for.
+/// Creates the packets that start and stop the requested trace.
 ///
 /// # Safety
-/// `handle` and `packets` are valid places, the request's parameters valid for the call, and callbacks and `data` until
-/// the packets are deleted.
+/// `handle` and `packets` are valid for writes, the request's parameters valid for the call, and callbacks and `data`
+/// until the packets are deleted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aqlprofile_att_create_packets(
     handle: *mut AqlProfileHandle,
@@ -442,10 +440,10 @@ pub unsafe extern "C" fn aqlprofile_att_create_packets(
     }
 }
 
-/// Frees what the packets of a trace, or a marker, use.
+/// Frees the memory of a trace's packets, or of a marker.
 ///
 /// # Safety
-/// None of them is in a queue.
+/// No packet of the handle is in a queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aqlprofile_att_delete_packets(handle: AqlProfileHandle) {
     let deleted = MADE.lock().as_mut().and_then(|made| made.live.remove(&handle.handle));
@@ -453,8 +451,8 @@ pub unsafe extern "C" fn aqlprofile_att_delete_packets(handle: AqlProfileHandle)
     drop(deleted);
 }
 
-/// Tells what is in the buffer of each shader engine that was traced. The status is an error where some had no room for
-/// all, which are told as far as they go.
+/// Calls `take` with the data of each traced shader engine. Returns an error if a buffer was too small; `take` gets the
+/// incomplete data nevertheless.
 ///
 /// # Safety
 /// The stop packet is complete, and `take` may be called with `data`.
@@ -509,7 +507,7 @@ pub unsafe extern "C" fn aqlprofile_att_iterate_data(
     }
 }
 
-/// Makes a packet that tells traces of a code object.
+/// Creates a packet that adds a code object's marker to traces.
 ///
 /// # Safety
 /// As for [`aqlprofile_att_create_packets`].
@@ -566,7 +564,7 @@ mod tests {
         assert!(["gfx1030", "gfx1250"].into_iter().all(|name| Plan::new(name, 1, 4).is_none()));
     }
 
-    /// What there is of a buffer of gfx11 that begins anywhere in the 16 GiB that its pointer tells apart.
+    /// The write pointer of gfx11 gives the size of the data, wherever the buffer begins in the pointer's 16 GiB range.
     #[test]
     fn the_pointer_of_gfx11_is_an_address() {
         let mut plan = Plan::new("gfx1100", 1, 6).unwrap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The PM4 commands that program, read and stop the counters of the blocks SQ, SPI, TA and TCP, for each generation of
+//! PM4 commands that program, read and stop the counters of the blocks SQ, SPI, TA and TCP, for each generation of
 //! GPUs.
 //!
-//! What has to be written, and in which order, is what ROCm's library does; opcodes are those of the kernel driver's
-//! `soc15d.h` and `nvd.h`.
+//! The registers to write and their order follow ROCm's library. Opcodes are those of the kernel driver's `soc15d.h`
+//! and `nvd.h`.
 
 use hsa_abi::aqlprofile::AqlProfileEvent;
 use hsa_abi::performance::*;
@@ -18,9 +18,9 @@ const ACQUIRE_MEM: u32 = 0x58;
 pub const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
 
-/// `EVENT_WRITE`: waits until kernels have ended.
+/// `EVENT_WRITE`: wait until kernels have ended.
 const CS_PARTIAL_FLUSH: u32 = 7 | 4 << 8;
-/// `INDIRECT_BUFFER`: the buffer is there.
+/// `INDIRECT_BUFFER`: the buffer is valid.
 const VALID: u32 = 1 << 23;
 
 // `ACQUIRE_MEM`: writes the L2 back.
@@ -28,7 +28,7 @@ const COHER_TC_WB: u32 = 1 << 18;
 const COHER_TC: u32 = 1 << 23;
 const GCR_GL2_WB: u32 = 1 << 15;
 
-/// Where a GPU has counters.
+/// Layout of a GPU's counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     generation: Generation,
@@ -36,14 +36,14 @@ pub struct Plan {
     dies: u32,
     /// Shader engines of a die.
     engines: u32,
-    /// Shader arrays of an engine, and work-group processors of an array, that have counters of their own.
+    /// Shader arrays of an engine, and work-group processors of an array, with counters of their own.
     arrays: u32,
     processors: u32,
 }
 
 impl Plan {
-    /// The plan of a GPU of so many dies, shader engines over all dies, compute units and shader arrays of an engine;
-    /// none where it is not known.
+    /// Creates the plan for a GPU with these numbers of dies, of shader engines over all dies, of compute units, and of
+    /// shader arrays of an engine. `None` for an unknown GPU.
     pub fn new(gfxip: &str, dies: u32, engines: u32, compute_units: u32, arrays: u32) -> Option<Self> {
         let (generation, numbering) = (Generation::of(gfxip)?, Numbering::of(gfxip)?);
         if [dies, engines, compute_units, arrays].contains(&0) {
@@ -57,19 +57,18 @@ impl Plan {
         Some(Self { generation, numbering, dies, engines, arrays, processors })
     }
 
-    /// Dies, each with registers of its own.
+    /// Number of dies. Each has registers of its own.
     pub fn dies(&self) -> usize {
         self.dies as usize
     }
 
-    /// Values that a counter of a block has in a die. Those of a die follow each other, counter by counter, then those
-    /// of the next die.
+    /// Number of values of a block's counter in a die. The values are ordered by die, then by counter.
     pub fn values_of_die(&self, block: Block) -> usize {
         let (arrays, processors) = self.parts(block);
         (self.engines * arrays * processors) as usize
     }
 
-    /// Shader arrays of an engine, and work-group processors of an array, in which a block counts for itself.
+    /// Shader arrays of an engine, and work-group processors of an array, that have separate instances of a block.
     fn parts(&self, block: Block) -> (u32, u32) {
         match block {
             Block::Sq => (self.arrays, self.processors),
@@ -77,7 +76,7 @@ impl Plan {
         }
     }
 
-    /// Whether an event can be counted.
+    /// True if the event can be counted.
     pub fn knows(&self, event: &AqlProfileEvent) -> bool {
         event.flags == 0
             && Block::named(event.block_name)
@@ -86,7 +85,7 @@ impl Plan {
                 .is_some_and(PerfEvent::is_documented)
     }
 
-    /// Resets the counters and has them count `events`.
+    /// Commands that reset the counters and start counting `events`.
     pub fn start(&self, events: &[Counted]) -> Vec<u32> {
         let mut commands = Commands::default();
         commands.wait_idle();
@@ -134,7 +133,7 @@ impl Plan {
         commands.0
     }
 
-    /// Copies the counters of `events` to `output`.
+    /// Commands that copy the counters of `events` to `output`.
     pub fn read(&self, events: &[Counted], output: u64) -> Vec<u32> {
         let mut commands = Commands::default();
         commands.configure(CP_PERFMON_CNTL, PERFMON_START | PERFMON_SAMPLE);
@@ -163,7 +162,7 @@ impl Plan {
         commands.0
     }
 
-    /// Stops the counters.
+    /// Commands that stop the counters.
     pub fn stop(&self) -> Vec<u32> {
         let mut commands = Commands::default();
         commands.configure(GRBM_GFX_INDEX, BROADCAST);
@@ -175,7 +174,7 @@ impl Plan {
         commands.0
     }
 
-    /// The places of a die in which an instance of a block counts, as `GRBM_GFX_INDEX` names them for reading.
+    /// Values of `GRBM_GFX_INDEX` that select each copy of a block's instance in a die for reading.
     fn places(self, block: Block, instance: u32) -> impl Iterator<Item = u32> {
         let has_parts = self.generation >= Generation::Gfx11 && block == Block::Sq;
         let (arrays, processors) = self.parts(block);
@@ -192,7 +191,7 @@ impl Plan {
     }
 }
 
-/// An event that a counter of its block counts.
+/// An event, with the counter of its block that counts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
     pub block: Block,
@@ -200,8 +199,8 @@ pub struct Counted {
     pub event: AqlProfileEvent,
 }
 
-/// Gives each event a counter of its block's instance, in their order, `most` of each at most. None if an instance has
-/// too few, or an event is of a block that is not known.
+/// Assigns each event a counter of its block's instance, in their order, at most `most` of each instance. `None` if an
+/// instance has too few, or a block is unknown.
 pub fn assign(events: &[AqlProfileEvent], most: u32) -> Option<Vec<Counted>> {
     let mut assigned: Vec<Counted> = Vec::with_capacity(events.len());
     for &event in events {
@@ -216,39 +215,39 @@ pub fn assign(events: &[AqlProfileEvent], most: u32) -> Option<Vec<Counted>> {
     Some(assigned)
 }
 
-/// The command that jumps to so many dwords at `address`.
+/// Command that jumps to a buffer of this number of dwords at `address`.
 pub fn jump(address: u64, dwords: usize) -> [u32; 4] {
     [3 << 30 | 2 << 16 | INDIRECT_BUFFER << 8, address as u32, (address >> 32) as u32, dwords as u32 | VALID]
 }
 
-/// Commands, one after another.
+/// Sequence of commands.
 #[derive(Default)]
 pub struct Commands(pub Vec<u32>);
 
 impl Commands {
-    /// A command with what is behind its header.
+    /// Adds a command with a header and this body.
     pub fn packet(&mut self, opcode: u32, body: &[u32]) {
         self.0.push(3 << 30 | (body.len() as u32 - 1) << 16 | opcode << 8);
         self.0.extend(body);
     }
 
-    /// Writes a register of the die's own.
+    /// Adds a write to one of the die's own registers.
     pub fn configure(&mut self, register: u32, value: u32) {
         self.packet(SET_UCONFIG_REG, &[register - UCONFIG_REGISTERS.start, value]);
     }
 
-    /// Waits until kernels have ended.
+    /// Adds a wait until kernels have ended.
     pub fn wait_idle(&mut self) {
         self.packet(EVENT_WRITE, &[CS_PARTIAL_FLUSH]);
     }
 
-    /// Copies a register to memory.
+    /// Adds a copy of a register to memory.
     pub fn copy(&mut self, generation: Generation, register: u32, target: u64) {
         let to = if generation == Generation::Gfx9 { 5 << 8 } else { 2 << 8 };
         self.packet(COPY_DATA, &[to, register, 0, target as u32, (target >> 32) as u32]);
     }
 
-    /// Writes the L2 back.
+    /// Adds a write-back of the L2.
     pub fn write_back(&mut self, generation: Generation) {
         match generation {
             Generation::Gfx9 => self.packet(ACQUIRE_MEM, &[COHER_TC | COHER_TC_WB, u32::MAX, 0xff, 0, 0, 10]),

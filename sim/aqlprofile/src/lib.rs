@@ -3,11 +3,11 @@
 //! `libhsa-amd-aqlprofile64.so.1` for the software GPU: the functions of ROCm's aqlprofile library that count events,
 //! and those that trace waves (`att.rs`).
 //!
-//! It makes the packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs` and
-//! `thread_trace.rs`), and decodes what they have read. Of blocks it knows SQ, SPI, TA and TCP, of events those of
-//! waves, workgroups, busy cycles, kinds of instructions, LDS, loads, stores and cache lines. Memory comes
-//! from the caller's callbacks, as does what it has to know of a GPU whose events are counted; agents that are traced
-//! the HSA runtime in use is asked about, as ROCm's library does.
+//! The library creates packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs` and
+//! `thread_trace.rs`), and decodes their results. It supports the blocks SQ, SPI, TA and TCP, with events for waves,
+//! workgroups, busy cycles, kinds of instructions, LDS, loads, stores and cache lines. The caller's callbacks provide
+//! memory. For counters, the caller also provides the properties of a GPU. For traces, the library asks the HSA runtime
+//! in use, as ROCm's does.
 
 mod att;
 mod commands;
@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 
 use commands::{Counted, Plan};
 
-/// The GPUs that were registered; handles count from 1.
+/// Registered GPUs. Handles count from 1.
 static AGENTS: Mutex<Vec<Plan>> = Mutex::new(Vec::new());
 
 static PROFILES: Mutex<Option<Profiles>> = Mutex::new(None);
@@ -39,7 +39,7 @@ struct Profiles {
     live: HashMap<u64, Profile>,
 }
 
-/// Packets that were made.
+/// Packets of one request.
 struct Profile {
     plan: Plan,
     events: Vec<Counted>,
@@ -47,7 +47,7 @@ struct Profile {
     _commands: Memory,
 }
 
-/// Memory of the caller's, which is given back when dropped.
+/// Memory of the caller's, freed on drop.
 struct Memory {
     address: *mut c_void,
     free: AqlProfileFree,
@@ -77,10 +77,10 @@ fn plan_of(agent: AqlProfileAgent) -> Option<Plan> {
     AGENTS.lock().get(usize::try_from(agent.handle).ok()?.checked_sub(1)?).copied()
 }
 
-/// The version of the interface.
+/// Returns the version of the interface.
 ///
 /// # Safety
-/// `version` is null or a valid place.
+/// `version` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aqlprofile_get_version(version: *mut AqlProfileVersion) -> HsaStatus {
     // SAFETY: the caller's contract.
@@ -91,10 +91,10 @@ pub unsafe extern "C" fn aqlprofile_get_version(version: *mut AqlProfileVersion)
     HsaStatus::SUCCESS
 }
 
-/// Takes note of a GPU.
+/// Registers a GPU.
 ///
 /// # Safety
-/// `agent` is a valid place, and `info` what `version` says it is.
+/// `agent` is valid for a write, and `info` points to the type that `version` names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aqlprofile_register_agent_info(
     agent: *mut AqlProfileAgent,
@@ -119,10 +119,10 @@ pub unsafe extern "C" fn aqlprofile_register_agent_info(
     HsaStatus::SUCCESS
 }
 
-/// Whether a GPU counts an event.
+/// Stores true if the GPU can count an event.
 ///
 /// # Safety
-/// `event` is valid, `result` a valid place.
+/// `event` is valid, and `result` is valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aqlprofile_validate_pmc_event(
     agent: AqlProfileAgent,
@@ -137,11 +137,11 @@ pub unsafe extern "C" fn aqlprofile_validate_pmc_event(
     HsaStatus::SUCCESS
 }
 
-/// Makes the packets that count `request`.
+/// Creates the packets that count `request`.
 ///
 /// # Safety
-/// `handle` and `packets` are valid places, the request's events valid for the call, and callbacks and `data` until the
-/// packets are deleted.
+/// `handle` and `packets` are valid for writes, the request's events valid for the call, and callbacks and `data` until
+/// the packets are deleted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
     handle: *mut AqlProfileHandle,
@@ -212,12 +212,12 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
     HsaStatus::SUCCESS
 }
 
-/// How many values the events have in all dies.
+/// Number of values of the events in all dies.
 fn values(plan: &Plan, events: &[Counted]) -> usize {
     plan.dies() * events.iter().map(|event| plan.values_of_die(event.block)).sum::<usize>()
 }
 
-/// How many events of a block can be counted at a time, at most: `HSA_SIM_COUNTERS`.
+/// Maximum number of events of a block that can be counted at a time: `HSA_SIM_COUNTERS`.
 fn counters() -> Result<u32, String> {
     const NAME: &str = "HSA_SIM_COUNTERS";
     const MOST: u32 = Block::Sq.counters();
@@ -226,7 +226,7 @@ fn counters() -> Result<u32, String> {
     number.filter(|number| *number <= MOST).ok_or_else(|| format!("{NAME}={}: expected 0 to {MOST}", text.display()))
 }
 
-/// The packet that runs so many dwords of commands at `address`.
+/// Packet that runs this number of dwords of commands at `address`.
 fn packet(address: u64, dwords: usize) -> AmdPm4IbPacket {
     AmdPm4IbPacket {
         header: AmdVendorHeader { header: PacketHeader::INVALID, format: AmdFormat::PM4_IB, reserved: 0 },
@@ -237,7 +237,7 @@ fn packet(address: u64, dwords: usize) -> AmdPm4IbPacket {
     }
 }
 
-/// Frees what packets use.
+/// Frees the memory of the packets.
 ///
 /// # Safety
 /// No packet of the handle is in a queue.
@@ -248,7 +248,7 @@ pub unsafe extern "C" fn aqlprofile_pmc_delete_packets(handle: AqlProfileHandle)
     drop(deleted);
 }
 
-/// Tells the values of each event that the read packet has read last.
+/// Calls `take` with the values of each event that the last read packet has read.
 ///
 /// # Safety
 /// The read packet is complete, and `take` may be called with `data`.
@@ -289,10 +289,10 @@ pub unsafe extern "C" fn aqlprofile_pmc_iterate_data(
     HsaStatus::SUCCESS
 }
 
-/// What was wrong with the last call of this thread that failed.
+/// Returns the message of this thread's last failed call.
 ///
 /// # Safety
-/// `text` is a valid place; what it gets lives until this thread's next failure.
+/// `text` is valid for a write. Its string lives until this thread's next failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_ven_amd_aqlprofile_error_string(text: *mut *const c_char) -> HsaStatus {
     LAST_ERROR.with_borrow(|last| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What is given for a kernel's arguments: `i32:5`, `buffer:4096=zero`.
+//! Parser of a kernel's arguments on the command line: `i32:5`, `buffer:4096=zero`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,29 +8,29 @@ use std::str::FromStr;
 
 use random::Random;
 
-/// What is given for one argument.
+/// One argument of the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Given {
     /// Plain bytes; `of` is the type's name.
     Value { of: &'static str, bytes: Vec<u8> },
-    /// Memory, of which the kernel gets the address.
+    /// Memory. The kernel gets its address.
     Buffer { size: usize, content: Content },
 }
 
-/// What a buffer begins with.
+/// Initial contents of a buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     Zero,
     /// 0, 1, 2 and so on.
     IotaF32,
     IotaU32,
-    /// Numbers from -1 to 1, the same each time.
+    /// Numbers from -1 to 1 from a fixed seed.
     RandomF32,
-    /// Bytes, the same each time.
+    /// Bytes from a fixed seed.
     Random,
-    /// A file's bytes, as many as the buffer has.
+    /// Contents of a file, which must have the size of the buffer.
     File(PathBuf),
-    /// Nobody writes it.
+    /// Uninitialized.
     Undefined,
 }
 
@@ -63,17 +63,17 @@ impl Type {
         ("f64", Self::F64, 8),
     ];
 
-    /// The type of this name.
+    /// Returns the type of this name, with the name.
     pub fn named(name: &str) -> Option<(&'static str, Self)> {
         Self::ALL.iter().find(|(known, ..)| *known == name).map(|&(name, ty, _)| (name, ty))
     }
 
-    /// The types' names, for messages.
+    /// Names of the types, for messages.
     pub fn names() -> String {
         Self::ALL.map(|(name, ..)| name).join(", ")
     }
 
-    /// Bytes of one.
+    /// Size in bytes.
     pub fn size(self) -> usize {
         Self::ALL.iter().find(|(_, ty, _)| *ty == self).map_or(0, |&(.., size)| size)
     }
@@ -95,7 +95,7 @@ impl Type {
         range.contains(&number).then(|| number.to_le_bytes()[..self.size()].to_vec())
     }
 
-    /// The number that these bytes are.
+    /// Formats the number that these bytes encode.
     pub fn show(self, bytes: &[u8]) -> String {
         let mut wide = [0; 8];
         wide[..bytes.len()].copy_from_slice(bytes);
@@ -112,7 +112,7 @@ impl Type {
     }
 }
 
-/// A number, in hexadecimal behind `0x`.
+/// Parses a number, hexadecimal after `0x`.
 fn unsigned(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -168,7 +168,7 @@ fn buffer(text: &str) -> Result<Given, String> {
 }
 
 impl Content {
-    /// The bytes of a buffer of this size; none if nobody writes it.
+    /// Returns the initial bytes of a buffer of this size; `None` if it stays uninitialized.
     ///
     /// # Errors
     /// When a file cannot be read, or has another size.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What becomes of a buffer when the kernel has run: `2:f32`, `2=FILE`.
+//! Output of buffers after the kernel's run: `2:f32`, `2=FILE`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,13 +9,13 @@ use std::str::FromStr;
 
 use crate::arguments::{Given, Type};
 
-/// Numbers in a line.
+/// Numbers in a line of output.
 const IN_LINE: usize = 8;
 
-/// A buffer to be shown or kept.
+/// A buffer to print, or to write to a file.
 #[derive(Clone, Debug)]
 pub struct Dump {
-    /// Which argument it is, counted from 0.
+    /// Index of the argument, counted from 0.
     pub argument: usize,
     to: To,
 }
@@ -44,10 +44,10 @@ impl FromStr for Dump {
 }
 
 impl Dump {
-    /// Whether there is such a buffer.
+    /// Checks that the argument is a buffer.
     ///
     /// # Errors
-    /// When there is not.
+    /// When it is not.
     pub fn check(&self, given: &[Given]) -> Result<(), String> {
         match given.get(self.argument) {
             Some(Given::Buffer { .. }) => Ok(()),
@@ -56,7 +56,7 @@ impl Dump {
         }
     }
 
-    /// Shows the buffer's bytes, or writes them.
+    /// Prints the buffer's bytes, or writes them to the file.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -75,7 +75,7 @@ impl Dump {
     }
 }
 
-/// Numbers, eight in a line behind the number of the first. Bytes at the end that are no whole number are left out.
+/// Formats numbers, eight in a line after the index of the first. Ignores bytes at the end that are no whole number.
 fn lines(ty: Type, bytes: &[u8]) -> String {
     let numbers: Vec<String> = bytes.chunks_exact(ty.size()).map(|bytes| ty.show(bytes)).collect();
     let line = |(at, numbers): (usize, &[String])| format!("{:>8}: {}\n", at * IN_LINE, numbers.join(" "));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The GPU, through HSA as any program has it.
+//! The GPU, used through HSA's API as by any other program.
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
@@ -13,13 +13,13 @@ use hsa_runtime64::machine::findings::hsa_sim_findings;
 
 use crate::kernargs::Shape;
 
-/// The completion signal, by its handle: what fails tells the waiting thread by it.
+/// Handle of the completion signal, by which the callback for errors wakes the waiting thread.
 static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// What the completion signal is when the kernel has failed.
+/// Value of the completion signal after a failure of the kernel.
 const FAILED: i64 = -1;
 
-/// The first GPU.
+/// The first GPU agent of the HSA runtime.
 pub struct Gpu {
     agent: HsaAgent,
     memory: HsaMemoryPool,
@@ -28,22 +28,22 @@ pub struct Gpu {
 
 /// Memory of the GPU, freed with the process.
 pub struct Buffer {
-    /// Its address.
+    /// Address of the memory.
     pub address: u64,
     size: usize,
 }
 
-/// A kernel to be run once.
+/// One run of a kernel.
 pub struct Run<'a, F> {
-    /// The code object.
+    /// Code object.
     pub code: &'a [u8],
-    /// The kernel in it.
+    /// Kernel in the code object.
     pub kernel: &'a Kernel,
-    /// Bytes of scratch of a work-item.
+    /// Bytes of scratch for each work-item.
     pub scratch: u32,
-    /// How it is launched.
+    /// Grid, block and dynamic LDS of the launch.
     pub shape: &'a Shape,
-    /// Gives its arguments; takes the queue's address.
+    /// Returns the kernel arguments; its parameter is the queue's address.
     pub kernargs: F,
 }
 
@@ -59,7 +59,7 @@ fn check(what: &str, status: HsaStatus) -> Result<(), String> {
     Err(format!("{what}: {text}"))
 }
 
-/// An iteration's callback that collects handles into a `Vec<T>`.
+/// Callback of HSA's iterations that collects handles into a `Vec<T>`.
 unsafe extern "C" fn push<T>(item: T, data: *mut c_void) -> HsaStatus {
     // SAFETY: who iterates passes a vector of this type.
     unsafe { (*data.cast::<Vec<T>>()).push(item) };
@@ -80,7 +80,7 @@ unsafe extern "C" fn on_event(_: *const HsaAmdEvent, _: *mut c_void) -> HsaStatu
     HsaStatus::SUCCESS
 }
 
-/// The agent's pools.
+/// Memory pools of the agent.
 fn pools(agent: HsaAgent) -> Result<Vec<HsaMemoryPool>, String> {
     let mut pools: Vec<HsaMemoryPool> = Vec::new();
     let data = ptr::from_mut(&mut pools).cast();
@@ -90,7 +90,7 @@ fn pools(agent: HsaAgent) -> Result<Vec<HsaMemoryPool>, String> {
     Ok(pools)
 }
 
-/// The agent's first global pool that has all of `flags`.
+/// First global pool of the agent that has all of `flags`.
 fn pool(agent: HsaAgent, flags: u32) -> Result<HsaMemoryPool, String> {
     let has = |pool: &HsaMemoryPool| {
         let (mut segment, mut of_pool) = (HsaAmdSegment::GLOBAL, 0_u32);
@@ -107,7 +107,7 @@ fn pool(agent: HsaAgent, flags: u32) -> Result<HsaMemoryPool, String> {
 }
 
 impl Gpu {
-    /// Begins; the environment says which GPU it is.
+    /// Initializes HSA. The environment selects the GPU.
     ///
     /// # Errors
     /// When the environment is wrong.
@@ -135,10 +135,10 @@ impl Gpu {
         Ok(Self { agent, memory, kernargs })
     }
 
-    /// Memory of the GPU with the bytes that `bytes` makes once there is room; with none, nobody writes it.
+    /// Allocates memory of the GPU, and fills it with the bytes that `bytes` returns; `None` leaves it uninitialized.
     ///
     /// # Errors
-    /// When there is not so much; those of `bytes`.
+    /// When the allocation fails, or `bytes` does.
     pub fn buffer(
         &self,
         size: usize,
@@ -156,10 +156,10 @@ impl Gpu {
         Ok(Buffer { address: address.expose_provenance() as u64, size })
     }
 
-    /// What the buffer has now.
+    /// Reads the buffer's current contents.
     ///
     /// # Errors
-    /// Those of HSA.
+    /// When HSA fails.
     pub fn read(&self, buffer: &Buffer) -> Result<Vec<u8>, String> {
         let mut bytes = vec![0; buffer.size];
         let from = ptr::with_exposed_provenance(buffer.address as usize);
@@ -168,7 +168,7 @@ impl Gpu {
         Ok(bytes)
     }
 
-    /// Bytes of LDS that a workgroup can have.
+    /// Maximum LDS of a workgroup in bytes.
     fn lds(&self) -> Result<usize, String> {
         let size = |pool: HsaMemoryPool| {
             let (mut segment, mut size) = (HsaAmdSegment::GLOBAL, 0_usize);
@@ -183,12 +183,12 @@ impl Gpu {
         pools(self.agent)?.into_iter().find_map(size).ok_or_else(|| "the GPU has no LDS".to_owned())
     }
 
-    /// How many different findings there are.
+    /// Number of different findings.
     pub fn findings(&self) -> u64 {
         hsa_sim_findings()
     }
 
-    /// The kernel's arguments where it can read them.
+    /// Copies the kernel arguments to memory that the kernel can read.
     fn put_kernargs(&self, image: &[u8]) -> Result<u64, String> {
         let mut memory = ptr::null_mut();
         // SAFETY: the output is a valid place.
@@ -203,7 +203,7 @@ impl Gpu {
         Ok(memory.expose_provenance() as u64)
     }
 
-    /// The kernel object of a loaded kernel.
+    /// Loads the code object, and returns the kernel object of the kernel.
     fn load(&self, code: &[u8], symbol: &str) -> Result<u64, String> {
         let name = CString::new(symbol).map_err(|_| "the kernel's name has a NUL".to_owned())?;
         let (mut executable, mut reader) = (HsaExecutable::NULL, HsaCodeObjectReader::NULL);
@@ -226,7 +226,7 @@ impl Gpu {
         Ok(object)
     }
 
-    /// Runs the kernel, and gives the text of the fault that it met.
+    /// Runs the kernel. Returns the text of its fault, if any.
     ///
     /// # Errors
     /// When it cannot be run.
@@ -278,7 +278,7 @@ impl Gpu {
     }
 }
 
-/// Writes the packet that is the queue's first, and rings its doorbell.
+/// Writes the queue's first packet, and rings its doorbell.
 fn submit(queue: *mut HsaQueue, packet: &KernelDispatchPacket) {
     let words: *const u32 = ptr::from_ref(packet).cast();
     // SAFETY: the queue is live and has no packet yet; its first word is what the packet processor looks at, so that it
@@ -292,7 +292,7 @@ fn submit(queue: *mut HsaQueue, packet: &KernelDispatchPacket) {
     }
 }
 
-/// What stopped the kernel.
+/// Text of the fault that stopped the kernel.
 fn last_fault() -> String {
     let mut buffer = vec![0_u8; 4096];
     // SAFETY: the buffer has the length that is passed.

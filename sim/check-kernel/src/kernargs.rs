@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! A kernel's arguments as they lie in memory: those that are given, where the code object's metadata says, and the
-//! hidden ones, which HIP's runtime would fill in (AMDGPUUsage, "Code Object V5 Metadata", `.value_kind`).
+//! A kernel's arguments in memory: the user's, at the offsets in the code object's metadata, and the hidden ones, which
+//! HIP's runtime would fill in (AMDGPUUsage, "Code Object V5 Metadata", `.value_kind`).
 
 use amdgpu_code_object::{Argument, Kernel, ValueKind};
 
 use crate::arguments::Given;
 
-/// How a kernel is launched.
+/// Dimensions and dynamic LDS of a launch.
 pub struct Shape {
-    /// Workgroups.
+    /// Number of workgroups.
     pub grid: [u32; 3],
-    /// Work-items of a workgroup.
+    /// Number of work-items in a workgroup.
     pub block: [u32; 3],
-    /// Bytes of LDS beside the kernel's own.
+    /// Bytes of LDS in addition to the kernel's own.
     pub dynamic_lds: u32,
 }
 
-/// The arguments that are given.
+/// Arguments that the user must give.
 fn explicit(kernel: &Kernel) -> impl Iterator<Item = &Argument> {
     kernel.arguments.iter().filter(|argument| !matches!(argument.value_kind, ValueKind::Hidden(_)))
 }
 
-/// Whether what is given is what the kernel takes.
+/// Checks the given arguments against the kernel's.
 ///
 /// # Errors
-/// What does not fit, with what the kernel takes.
+/// The mismatch, with the arguments of the kernel.
 pub fn check(kernel: &Kernel, given: &[Given]) -> Result<(), String> {
     let mut problems = Vec::new();
     let wanted: Vec<_> = explicit(kernel).collect();
@@ -65,8 +65,8 @@ fn describe(argument: &Argument) -> String {
     format!("{} bytes, {kind}{name}", argument.size)
 }
 
-/// The kernel's arguments; `addresses` are those of the buffers among `given`, `queue` is the queue's. The arguments
-/// have been [checked](check).
+/// Returns the bytes of the kernel arguments. `addresses` are the addresses of the buffers among `given`, `queue` is
+/// the queue's address. The arguments have been [checked](check).
 pub fn image(kernel: &Kernel, given: &[Given], addresses: &[Option<u64>], shape: &Shape, queue: u64) -> Vec<u8> {
     let mut image = vec![0; kernel.kernarg_size as usize];
     let mut put = |argument: &Argument, bytes: &[u8]| {
@@ -87,9 +87,9 @@ pub fn image(kernel: &Kernel, given: &[Given], addresses: &[Option<u64>], shape:
     image
 }
 
-/// The value of a hidden argument. Zero are those of workgroups that are not full, of which there are none, of grids
-/// that begin elsewhere, and what needs a runtime: buffers of `printf` and of calls to the host, heap, default
-/// queue and so on. A kernel that uses one of these meets a fault at address 0.
+/// Value of a hidden argument. Remainders of partial workgroups and offsets of grids are zero, because there are none.
+/// Arguments that need a runtime are also zero: buffers of `printf` and of host calls, heap, default queue and so on. A
+/// kernel that uses one of these faults at address 0.
 fn hidden(name: &str, shape: &Shape, queue: u64) -> u64 {
     let axis = match name.as_bytes().last() {
         Some(b'y') => 1,

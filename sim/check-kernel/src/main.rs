@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Runs one kernel of a code object on the software GPU, once, with checks: a tool for who writes kernels, or compilers
-//! that make them. `docs/sim/checks.md` shows its use.
+//! Runs one kernel of a code object on the software GPU, once, with checks: a tool for authors of kernels and of
+//! compilers. `docs/sim/checks.md` shows its use.
 //!
-//! Exit codes: 0 nothing was found; 1 something was, or the kernel met a fault; 2 wrong usage; 3 it could not be run,
-//! or the arguments do not fit the kernel.
+//! Exit codes: 0 no findings; 1 findings, or a fault of the kernel; 2 wrong usage; 3 the kernel could not run, or the
+//! arguments do not fit it.
 
 mod arguments;
 mod dump;
@@ -24,51 +24,51 @@ use arguments::Given;
 use dump::Dump;
 use gpu::{Gpu, Run};
 
-/// How long the kernel may run, unless the user says so: one that does not end is to hold up no script for ever.
+/// Default time limit of the kernel, so that a hanging kernel does not block a script for ever.
 const TIMEOUT_SECONDS: &str = "300";
 
 /// Runs one kernel of a code object on the software GPU, once, with checks.
 ///
-/// Findings are printed to standard error, what is dumped to standard output. The GPU is the one that the code object
+/// Prints findings to standard error, and dumps to standard output. The GPU is the one that the code object
 /// was compiled for.
 #[derive(Parser)]
 #[command(name = "check-kernel", bin_name = "cargo xtask check-kernel")]
 struct Options {
-    /// The code object: an ELF file, as `clang --target=amdgcn-amd-amdhsa` makes (often .hsaco or .co)
+    /// Code object: an ELF file, as `clang --target=amdgcn-amd-amdhsa` makes it (often .hsaco or .co)
     file: PathBuf,
-    /// The kernel's name
+    /// Name of the kernel
     kernel: String,
-    /// Workgroups (blocks) in each dimension
+    /// Number of workgroups (blocks) in each dimension
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes)]
     grid: [u32; 3],
-    /// Work-items (threads) of a workgroup in each dimension
+    /// Number of work-items (threads) of a workgroup in each dimension
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes)]
     block: [u32; 3],
     /// The next argument: `TYPE:VALUE` (i8 to i64, u8 to u64, f32, f64), `bytes:HEX`, or `buffer:SIZE[=CONTENT]`, with
     /// zero, iota-f32 (0, 1, 2 …), iota-u32, random-f32 (-1 to 1), random (bytes), file:PATH, or undefined
     #[arg(long = "arg", value_name = "ARGUMENT")]
     arguments: Vec<Given>,
-    /// Bytes of LDS beside those that the kernel declares
+    /// Bytes of LDS in addition to the kernel's own
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     dynamic_lds: u32,
-    /// Bytes of scratch for each work-item, of a kernel whose stack has no size that its compiler knows
+    /// Bytes of scratch for each work-item, for a kernel whose stack size is unknown to its compiler
     #[arg(long, value_name = "BYTES")]
     stack: Option<u32>,
-    /// What is checked: wait, sync, race, equal, hazard, bounds, clamp, init, result, several with commas between, or
-    /// `all` of them but equal, clamp and result
+    /// Checks to make: a list of wait, sync, race, equal, hazard, bounds, clamp, init, result, separated by commas, or
+    /// `all`, which leaves out equal, clamp and result
     #[arg(long, value_name = "CHECKS", default_value = "all")]
     check: String,
-    /// Writes what each instruction did to a file (.txt, .json or .html), in place of checks
+    /// Writes a profile of each instruction to a file (.txt, .json or .html), instead of checks
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     profile: Option<PathBuf>,
-    /// Tells what happens on standard error, in place of checks: `wave`, or `instruction` with the registers that each
+    /// Traces the run on standard error, instead of checks: `wave`, or `instruction` with the registers that each
     /// changes
     #[arg(long, value_name = "DETAIL", conflicts_with_all = ["check", "profile"])]
     trace: Option<String>,
-    /// With the check `wait`: has some results of memory arrive late, which ones the seed decides
+    /// With the check `wait`: delays some results of memory operations, chosen by this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Shows the buffer that is argument N (counted from 0) when the kernel has run, as numbers of a type (`2:f32`), or
+    /// Prints the buffer that is argument N (counted from 0) after the run, as numbers of a type (`2:f32`), or
     /// writes it to a file (`2=FILE`)
     #[arg(long, value_name = "N:TYPE|N=FILE")]
     dump: Vec<Dump>,
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether nothing was found.
+/// Runs the kernel. Returns true if there are no findings.
 fn run(options: &Options) -> Result<bool, String> {
     let bytes = fs::read(&options.file).map_err(|error| format!("{}: {error}", options.file.display()))?;
     let in_file = |error: String| format!("{}: {error}", options.file.display());
@@ -178,7 +178,7 @@ fn run(options: &Options) -> Result<bool, String> {
     Ok(findings == 0 && fault.is_none())
 }
 
-/// Whether the kernel can be launched so.
+/// Checks that the kernel can be launched with these dimensions.
 fn check_geometry(kernel: &Kernel, options: &Options) -> Result<(), String> {
     let [x, y, z] = options.block;
     let items = options.block.iter().try_fold(1_u64, |items, &size| items.checked_mul(size.into()));
@@ -197,8 +197,8 @@ fn check_geometry(kernel: &Kernel, options: &Options) -> Result<(), String> {
     if fits { Ok(()) } else { Err("the grid has more than 2^32 - 1 work-items in a dimension".into()) }
 }
 
-/// Bytes of scratch for each work-item. Where functions call themselves, or are called by pointers, the compiler knows
-/// no more than what the kernel itself needs (AMDGPUUsage, `.uses_dynamic_stack`).
+/// Bytes of scratch for each work-item. With recursion or calls by pointers, the compiler knows the kernel's own need
+/// only (AMDGPUUsage, `.uses_dynamic_stack`).
 fn scratch(kernel: &Kernel, stack: Option<u32>) -> Result<u32, String> {
     let (name, own) = (&kernel.name, kernel.private_segment_size);
     match (kernel.uses_dynamic_stack, stack) {
@@ -213,7 +213,7 @@ fn scratch(kernel: &Kernel, stack: Option<u32>) -> Result<u32, String> {
     }
 }
 
-/// A GPU of the sim that runs code for `target`.
+/// Value of `HSA_SIM_AGENTS` for a GPU of the sim that runs code for `target`.
 fn agent_for(target: &TargetId) -> Result<String, String> {
     let runs = |name: &&str| {
         let Ok(processor) = name.parse::<Processor>() else { return false };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Kernels in C, compiled by clang when the test runs, for every target that the sim has; their results and findings.
+//! Results and findings of kernels in C, which clang compiles when the test runs, for every target of the sim.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +30,7 @@ fn compiled(name: &str, processor: &str, flags: &[&str]) -> PathBuf {
 /// Exit code, results and output of a run of `check-kernel`.
 struct Shown {
     code: i32,
-    /// Argument 0's dwords.
+    /// Dwords of argument 0.
     words: Vec<u32>,
     /// Standard output and standard error.
     out: String,
@@ -65,7 +65,7 @@ fn run(object: &Path, arguments: &str, threads: u32) -> Shown {
     }
 }
 
-/// Nothing is found, and argument 0 is as it must be.
+/// Expects no findings, and the dwords `right` in argument 0.
 fn is_right(object: &Path, arguments: &str, threads: u32, right: &[u32]) {
     let shown = run(object, arguments, threads);
     assert_eq!(shown.code, 0, "{} {arguments}: {}", object.display(), shown.told);
@@ -92,7 +92,7 @@ fn addresses_wrap_around() {
     }
 }
 
-/// As on a GPU, which holds all of these workgroups at the same time, whatever the number of threads.
+/// A GPU runs all of these workgroups at the same time. So must the sim, with any number of threads.
 #[test]
 fn workgroups_wait_for_each_other() {
     for processor in PROCESSORS {

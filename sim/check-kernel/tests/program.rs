@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The program as its users run it.
+//! The program `check-kernel`, run as users run it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/kernels.gfx1100.co")
 }
 
-/// The code object of the sim's tests, in which the one wait of `fill` is as it was, or a no-op.
+/// Code object of the sim's tests, with the only wait of `fill`, or with a no-op in its place.
 fn fill(waits: bool) -> PathBuf {
     let mut code =
         std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/kernels/kernels.gfx11-generic.co")).unwrap();
@@ -23,17 +23,17 @@ fn fill(waits: bool) -> PathBuf {
     path
 }
 
-/// Kernels of assembly that lack an order, with debug information.
+/// Code object of assembly kernels that lack a wait or barrier, with debug information.
 fn order() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/order.gfx942.co")
 }
 
-/// The exit code, standard output and standard error.
+/// Runs the program. Returns the exit code, standard output and standard error.
 fn run(file: &Path, arguments: &str) -> (i32, String, String) {
     run_with(file, arguments, &[])
 }
 
-/// The same with these variables set.
+/// Runs the program with these environment variables. Returns the exit code, standard output and standard error.
 fn run_with(file: &Path, arguments: &str, variables: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_check-kernel"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HSA_")) {

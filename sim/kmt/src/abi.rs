@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The types of the thunk's interface, `hsakmttypes.h` of ROCm 5.2: what AMD's HSA runtime passes to `libhsakmt`.
-//! They are packed to four bytes there; sizes are asserted.
+//! Types of the thunk's interface, `hsakmttypes.h` of ROCm 5.2, which AMD's HSA runtime passes to `libhsakmt`. The
+//! header packs them to four bytes; sizes are asserted.
 
 use std::ffi::c_void;
 
@@ -97,7 +97,7 @@ const _: () = assert!(size_of::<NodeProperties>() == 356);
 // `HSA_HEAPTYPE`.
 pub const HEAP_SYSTEM: u32 = 0;
 pub const HEAP_FRAME_BUFFER_PUBLIC: u32 = 1;
-/// Of which the host sees nothing.
+/// GPU memory without host access.
 pub const HEAP_FRAME_BUFFER_PRIVATE: u32 = 2;
 pub const HEAP_LDS: u32 = 4;
 pub const HEAP_SCRATCH: u32 = 5;
@@ -192,14 +192,14 @@ const _: () = assert!(size_of::<PointerInfo>() == 68);
 /// `HSA_QUEUE_COMPUTE_AQL`.
 pub const QUEUE_COMPUTE_AQL: u32 = 21;
 
-/// `HsaQueueResource`: the caller gives indices' addresses and where errors go, and gets the rest.
+/// `HsaQueueResource`. The caller fills in the addresses of the indices and of the error signal; the driver the rest.
 #[repr(C)]
 pub struct QueueResource {
     pub id: u64,
     pub doorbell: u64,
     pub write_index: u64,
     pub read_index: u64,
-    /// The value of a signal; exceptions' bits are set there.
+    /// Address of a signal's value. The driver sets bits for exceptions in it.
     pub error_reason: *mut i64,
 }
 
@@ -237,7 +237,7 @@ pub const MEMORY_FATAL_PROCESS: u32 = 1;
 pub const FAILURE_NOT_PRESENT: u32 = 1 << 0;
 pub const FAILURE_READ_ONLY: u32 = 1 << 1;
 
-/// What an event's type says of it.
+/// Details of an event, by its type.
 #[repr(C, packed(4))]
 #[derive(Clone, Copy)]
 pub union EventDetail {
@@ -251,11 +251,11 @@ pub struct Event {
     pub id: u32,
     pub kind: u32,
     pub detail: EventDetail,
-    /// What the driver knows it by.
+    /// Driver's handle of the event.
     pub handle: u64,
-    /// Address of its mailbox.
+    /// Address of the event's mailbox.
     pub mailbox: u64,
-    /// What a device stores there.
+    /// Value that a device stores to the mailbox.
     pub trigger: u32,
 }
 

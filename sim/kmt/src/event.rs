@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Events: what host threads sleep on (`kfd_events.c`).
+//! Events, which host threads wait for (`kfd_events.c`).
 //!
-//! An event that resets itself lets the threads go that wait when it is set, or else the next one that comes. A
-//! device sets an event by its number, which it finds in a signal beside the address of the event's mailbox.
+//! Setting an auto-reset event releases the threads that wait for it, or, if there are none, the next thread that
+//! waits. A device sets an event by its number, which a signal holds next to the address of the event's mailbox.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,18 +15,18 @@ use parking_lot::{Condvar, Mutex};
 use super::abi::*;
 use super::{Kfd, guard, kfd, put, slice};
 
-/// Events of a process (`KFD_SIGNAL_EVENT_LIMIT`).
+/// Maximum number of events of a process (`KFD_SIGNAL_EVENT_LIMIT`).
 const LIMIT: u32 = 4096;
-/// A wait without end.
+/// Timeout of a wait without limit.
 const INFINITE: u32 = u32::MAX;
 
 struct State {
     kind: u32,
     resets_itself: bool,
     signaled: bool,
-    /// How many threads wait.
+    /// Number of waiting threads.
     waiters: usize,
-    /// How often it was set.
+    /// Number of times that the event was set.
     count: u64,
     fault: MemoryAccessFault,
 }
@@ -35,11 +35,11 @@ struct State {
 struct Table {
     events: HashMap<u32, State>,
     next: u32,
-    /// The mailboxes, a word for each event.
+    /// Address of the mailboxes, one word for each event.
     page: Option<u64>,
 }
 
-/// All events.
+/// All events of the process.
 #[derive(Default)]
 pub struct Events {
     table: Mutex<Table>,
@@ -47,7 +47,7 @@ pub struct Events {
 }
 
 impl State {
-    /// Lets waiters go, and if there are none the next that comes.
+    /// Releases the waiting threads, or, if there are none, the next thread that waits.
     fn set(&mut self) {
         self.count += 1;
         self.signaled = !self.resets_itself || self.waiters == 0;
@@ -55,7 +55,7 @@ impl State {
 }
 
 impl Events {
-    /// Sets the event of this number, if there is one.
+    /// Sets the event with this number, if it exists.
     pub fn set(&self, id: u32) {
         if let Some(state) = self.table.lock().events.get_mut(&id) {
             state.set();
@@ -63,7 +63,7 @@ impl Events {
         }
     }
 
-    /// Sets all events that stand for memory faults.
+    /// Sets all events of memory faults.
     pub fn set_memory(&self, fault: MemoryAccessFault) {
         for state in self.table.lock().events.values_mut().filter(|state| state.kind == EVENT_MEMORY) {
             state.fault = fault;
@@ -118,7 +118,7 @@ impl Events {
 }
 
 impl Kfd {
-    /// The page of mailboxes, which every GPU may write.
+    /// Returns the address of the mailboxes' page, which every GPU may write.
     fn mailboxes(&self, table: &mut Table) -> Result<u64, Status> {
         if let Some(page) = table.page {
             return Ok(page);
@@ -178,15 +178,15 @@ pub unsafe extern "C" fn hsaKmtCreateEvent(
     })
 }
 
-/// Whether only the driver sets events of this type.
+/// True if only the driver sets events of this type.
 fn is_system(kind: u32) -> bool {
     kind != EVENT_SIGNAL && kind != EVENT_DEBUG
 }
 
-/// The number of an event.
+/// Number of an event.
 ///
 /// # Safety
-/// The event is null or one that was created and not destroyed.
+/// The event is null, or was created and is not destroyed.
 unsafe fn number(event: *mut Event) -> Result<u32, Status> {
     // SAFETY: the caller's contract.
     unsafe { slice(event.cast_const(), 1) }.map(|event| event[0].id).map_err(|_| Status::INVALID_HANDLE)

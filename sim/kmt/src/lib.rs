@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `libhsakmt.so.1` on the software GPU: what AMD's own HSA runtime, ROCR, calls instead of Linux's kernel driver.
+//! `libhsakmt.so.1` on the software GPU. AMD's own HSA runtime, ROCR, calls it instead of Linux's kernel driver.
 //!
-//! ROCR knows a GPU as topology, memory, queues and events of the kernel driver KFD, which it reaches through the
-//! "thunk" `libhsakmt`. This library stands in for thunk, driver and hardware, with the functions that ROCR 5.2
-//! imports; behind them is the machine of the software HSA runtime ([`hsa_runtime64::machine`]), with the same
-//! packet processors and the same execution of kernels. What packets, signals and queues are is decided by ROCR.
+//! ROCR sees a GPU as topology, memory, queues and events of the kernel driver KFD, which it reaches through the
+//! "thunk" `libhsakmt`. This library replaces thunk, driver and hardware, with the functions that ROCR 5.2 imports. It
+//! uses the machine of the software HSA runtime ([`hsa_runtime64::machine`]), with the same packet processors and the
+//! same execution of kernels. ROCR itself defines packets, signals and queues.
 //!
-//! `HSA_SIM_AGENTS`, `HSA_SIM_THREADS`, `HSA_SIM_EXECUTE`, `HSA_SIM_SEED`, `HSA_SIM_TIMEOUT` and `HSA_SIM_STATS` mean
-//! what they mean for the software HSA runtime. There are no SDMA engines: ROCR copies with its kernels.
+//! `HSA_SIM_AGENTS`, `HSA_SIM_THREADS`, `HSA_SIM_EXECUTE`, `HSA_SIM_SEED`, `HSA_SIM_TIMEOUT` and `HSA_SIM_STATS` have
+//! the meaning that they have for the software HSA runtime. There are no SDMA engines: ROCR copies with kernels.
 //!
-//! The functions' contracts are those of ROCm 5.2's `hsakmt.h`, their behaviour beyond that `libhsakmt`'s and the
-//! Linux driver's (`drivers/gpu/drm/amd/amdkfd`).
+//! The functions' contracts are those of ROCm 5.2's `hsakmt.h`. Beyond that they behave as `libhsakmt` and the Linux
+//! driver (`drivers/gpu/drm/amd/amdkfd`).
 
 #![allow(
     missing_docs,
@@ -41,10 +41,10 @@ use event::Events;
 use memory::Buffers;
 use queue::Queues;
 
-/// The version of the driver's interface: that of Linux 6.1.
+/// Version of the driver's interface: that of Linux 6.1.
 const VERSION: Version = Version { major: 1, minor: 11 };
 
-/// A process's view of the driver.
+/// State of the driver for this process.
 struct Kfd {
     machine: Arc<Machine>,
     interrupts: Arc<Interrupts>,
@@ -58,13 +58,13 @@ struct Opened {
 
 static OPENED: RwLock<Option<Opened>> = RwLock::new(None);
 
-/// The driver, once it is open.
+/// Returns the driver if it is open.
 fn kfd() -> Result<Arc<Kfd>, Status> {
     let opened = OPENED.read();
     opened.as_ref().map(|opened| Arc::clone(&opened.kfd)).ok_or(Status::KERNEL_IO_CHANNEL_NOT_OPENED)
 }
 
-/// Calls `body`; a panic of it does not reach C.
+/// Calls `body`. A panic becomes a status and does not cross the C ABI.
 fn guard(body: impl FnOnce() -> Result<(), Status>) -> Status {
     match panic::catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => Status::SUCCESS,
@@ -86,7 +86,7 @@ unsafe fn put<T>(out: *mut T, value: T) -> Result<(), Status> {
     Ok(())
 }
 
-/// The `count` values at `first`.
+/// Returns the `count` values at `first`.
 ///
 /// # Safety
 /// There are that many, and they do not change.
@@ -116,7 +116,7 @@ impl Kfd {
     }
 }
 
-/// What interrupts of the GPUs change.
+/// State that interrupts of the GPUs change.
 #[derive(Default)]
 struct Interrupts {
     events: Events,
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn hsaKmtGetClockCounters(node: u32, counters: *mut ClockC
     })
 }
 
-/// Says that queues' errors are wanted as the bits of `HsaQueueResource::ErrorReason`. A debugger cannot attach.
+/// Enables queue errors as bits of `HsaQueueResource::ErrorReason`. A debugger cannot attach.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsaKmtRuntimeEnable(_debug: *mut c_void, _setup_ttmp: bool) -> Status {
     guard(|| kfd().map(drop))
@@ -200,7 +200,7 @@ pub extern "C" fn hsaKmtRuntimeDisable() -> Status {
     guard(|| kfd().map(drop))
 }
 
-/// Accepted: faults of kernels are seen without a handler on the GPU.
+/// Accepts the handler, but does not run it. The sim detects faults of kernels itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsaKmtSetTrapHandler(
     node: u32,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Buffers: memory of the system and of GPUs, registered memory of the program, and which GPUs have it mapped.
+//! Buffers: system memory, GPU memory and registered program memory, with the GPUs that have it mapped.
 //!
-//! What is mapped for a GPU is in the machine's memory map with that access. All memory is the host's, and has the
-//! same address everywhere: the host reaches a GPU's memory too, as through a BAR that is as large.
+//! The machine's memory map holds the access of each GPU that a buffer is mapped for. All memory is host memory, at the
+//! same address everywhere. The host also reaches GPU memory, as through a BAR of full size.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
@@ -16,18 +16,18 @@ use parking_lot::Mutex;
 use super::abi::*;
 use super::{Kfd, guard, kfd, put, slice};
 
-/// From this size on memory of a GPU begins at multiples of it, which page tables describe at once.
+/// Size from which GPU memory is aligned to this size, as for large page-table entries.
 const LARGE: usize = 2 << 20;
 
-/// Memory that was allocated, or memory of the program that was registered.
+/// Allocated memory, or registered program memory.
 #[derive(Default)]
 struct Buffer {
     size: u64,
     node: u32,
     flags: u32,
-    /// How often it was registered; 0 if it was allocated.
+    /// Number of registrations; 0 for allocated memory.
     registrations: usize,
-    /// How often it was mapped, if it was registered.
+    /// Number of mappings of registered memory.
     mappings: usize,
     mapped: Vec<u32>,
     user_data: usize,
@@ -41,7 +41,7 @@ pub struct Buffers {
     mmio: Mutex<HashMap<usize, Mapping>>,
 }
 
-/// The buffer that `address` is in.
+/// Returns the buffer that contains `address`.
 fn containing(buffers: &mut BTreeMap<u64, Buffer>, address: u64) -> Option<(u64, &mut Buffer)> {
     let (&base, buffer) = buffers.range_mut(..=address).next_back()?;
     (address - base < buffer.size).then_some((base, buffer))
@@ -52,7 +52,7 @@ fn mask(nodes: &[u32]) -> AgentMask {
 }
 
 impl Buffers {
-    /// The page with the registers that flush the host's writes to a GPU's memory.
+    /// Page with the registers that flush host writes to a GPU's memory.
     pub fn mmio(&self, agent: AgentIndex) -> Result<u64, Status> {
         let mut pages = self.mmio.lock();
         if let Some(page) = pages.get(&agent.0) {
@@ -130,7 +130,7 @@ impl Kfd {
         lock.map(drop).map_err(|_| Status::NO_MEMORY)
     }
 
-    /// What each GPU may do, if these have a buffer mapped.
+    /// Access of each GPU to a buffer that these nodes have mapped.
     fn rights(&self, nodes: &[u32]) -> Vec<(AgentIndex, bool, bool)> {
         let right = |agent: AgentIndex| {
             let mapped = nodes.contains(&(agent.0 as u32));
@@ -256,7 +256,7 @@ pub extern "C" fn hsaKmtUnmapMemoryToGPU(memory: *mut c_void) -> Status {
     guard(|| kfd()?.unmap(address(memory)))
 }
 
-/// The arrays of nodes stay as they are until the buffer is mapped anew, unmapped or freed.
+/// The arrays of nodes stay valid until the buffer is mapped again, unmapped or freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsaKmtQueryPointerInfo(pointer: *const c_void, info: *mut PointerInfo) -> Status {
     guard(|| {
@@ -326,7 +326,7 @@ pub extern "C" fn hsaKmtSVMGetAttr(_base: *mut c_void, _size: u64, _count: u32, 
     Status::NOT_SUPPORTED
 }
 
-/// Memory is not shared between processes, here and in the functions that follow.
+/// Refused, as the following functions: memory is not shared between processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsaKmtShareMemory(_memory: *mut c_void, _size: u64, _handle: *mut c_void) -> Status {
     Status::NOT_SUPPORTED

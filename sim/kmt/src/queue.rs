@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Queues: rings of AQL packets in ROCR's memory, and what becomes of their errors.
+//! Queues: rings of AQL packets in ROCR's memory, and the reports of their errors.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -19,23 +19,23 @@ use parking_lot::Mutex;
 use super::abi::*;
 use super::{Interrupts, Kfd, guard, kfd};
 
-/// Where errors of a queue go.
+/// Destination of a queue's errors.
 struct Errors {
-    /// Address of the signal's value that gets the bits.
+    /// Address of the signal's value that receives the error bits.
     reason: u64,
-    /// The event that the signal's waiters sleep on.
+    /// Event that the signal's waiters sleep on.
     event: Option<u32>,
 }
 
-/// The queues of the process.
+/// Queues of the process.
 #[derive(Default)]
 pub struct Queues {
-    /// By the address of the `amd_queue_t`.
+    /// Destinations of errors, by the address of the `amd_queue_t`.
     errors: Mutex<HashMap<u64, Errors>>,
 }
 
 impl Kfd {
-    /// Makes a queue of an `amd_queue_t` and a ring; returns the address of its doorbell.
+    /// Creates a queue for an `amd_queue_t` and a ring. Returns the address of its doorbell.
     fn create_queue(&self, node: u32, ring: u64, bytes: u64, queue: u64) -> Result<u64, Status> {
         let agent = self.gpu(node)?;
         let size = bytes / AQL_PACKET_SIZE as u64;
@@ -68,7 +68,7 @@ impl Kfd {
     }
 }
 
-/// The bit of `HsaQueueResource::ErrorReason` for a failure (`KFD_EC_QUEUE_*` of Linux's `kfd_ioctl.h`).
+/// Bit of `HsaQueueResource::ErrorReason` for a failure (`KFD_EC_QUEUE_*` of Linux's `kfd_ioctl.h`).
 fn error_code(status: HsaStatus) -> u32 {
     const WAVE_TRAP: u32 = 2;
     const WAVE_ILLEGAL_INSTRUCTION: u32 = 4;
@@ -86,8 +86,8 @@ fn error_code(status: HsaStatus) -> u32 {
     }
 }
 
-/// Tells ROCR of a queue that has failed. A memory fault is an event of the GPU, whose queues all stop; other errors
-/// are the queue's own.
+/// Reports a failed queue to ROCR. A memory fault is an event of the GPU and stops all of its queues; other errors
+/// belong to the queue.
 pub fn fault(interrupts: &Interrupts, machine: &Machine, queue: &Queue, failure: &Failure) {
     if let Some((address, reason)) = failure.memory_fault {
         machine.evict(queue.agent);
@@ -113,7 +113,7 @@ pub fn fault(interrupts: &Interrupts, machine: &Machine, queue: &Queue, failure:
     }
 }
 
-/// A queue's number is the address of its `amd_queue_t`.
+/// The queue's number is the address of its `amd_queue_t`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsaKmtCreateQueue(
     node: u32,
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn hsaKmtCreateQueue(
     })
 }
 
-/// A percentage of 0 suspends the queue, for good here: ROCR does so before it destroys a queue that has failed.
+/// A percentage of 0 suspends the queue for good: ROCR does so before it destroys a failed queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsaKmtUpdateQueue(
     id: u64,
@@ -185,7 +185,7 @@ pub extern "C" fn hsaKmtDestroyQueue(id: u64) -> Status {
     })
 }
 
-/// Only checked: kernels cannot tell where they run.
+/// Only checks the mask: kernels cannot tell on which compute unit they run.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsaKmtSetQueueCUMask(id: u64, count: u32, _mask: *const u32) -> Status {
     guard(|| {
@@ -194,7 +194,7 @@ pub extern "C" fn hsaKmtSetQueueCUMask(id: u64, count: u32, _mask: *const u32) -
     })
 }
 
-/// There is no global wave sync, so that there are no cooperative queues.
+/// Refused: the sim has no global wave sync, and so no cooperative queues.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsaKmtAllocQueueGWS(_id: u64, _count: u32, _first: *mut u32) -> Status {
     Status::NOT_SUPPORTED

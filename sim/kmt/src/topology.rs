@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The nodes: 0 is the CPU with the system's memory, GPUs follow, each connected to all others by PCI Express.
+//! The nodes: 0 is the CPU with the system's memory. GPUs follow, each connected to all others by PCI Express.
 
 use std::ffi::c_void;
 
@@ -13,9 +13,9 @@ use super::abi::*;
 use super::{Kfd, guard, kfd, put};
 
 const VENDOR_AMD: u16 = 0x1002;
-/// What a GPU waits for its doorbells like: 64 bits, the packet's id.
+/// Doorbell type of a GPU: 64 bits with the packet's id.
 const DOORBELL_AQL: u32 = 2;
-/// Render nodes of Linux begin with this minor number.
+/// First minor number of Linux's render nodes.
 const FIRST_RENDER_MINOR: i32 = 128;
 
 #[unsafe(no_mangle)]
@@ -109,12 +109,12 @@ fn wide(name: &str) -> [u16; 64] {
     wide
 }
 
-/// Whether the host may get at a GPU's memory.
+/// Heap type of a GPU's memory, which depends on host access.
 fn frame_buffer(gpu: &Gpu) -> u32 {
     if gpu.is_host_visible() { HEAP_FRAME_BUFFER_PUBLIC } else { HEAP_FRAME_BUFFER_PRIVATE }
 }
 
-/// The memory of an agent; the registers that flush writes through the host's path are at `mmio`.
+/// Memory banks of an agent. The registers that flush host writes are at `mmio`.
 fn banks(agent: &Agent, mmio: u64) -> Vec<MemoryProperties> {
     let bank = |heap, size, virtual_base| MemoryProperties { heap, size, virtual_base, ..Default::default() };
     match &agent.gpu {
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn hsaKmtGetNodeMemoryProperties(
     })
 }
 
-/// The caches that HSA tells of; of a core the usual two.
+/// Caches of an agent that HSA reports; two typical ones for a CPU core.
 fn caches(agent: &Agent) -> Vec<CacheProperties> {
     let (processor_id_low, of) = if agent.gpu.is_some() { (0x8000_0000, CACHE_GPU) } else { (0, CACHE_CPU) };
     let cache = |level, kib| CacheProperties {
@@ -175,8 +175,8 @@ pub unsafe extern "C" fn hsaKmtGetNodeCacheProperties(
     })
 }
 
-/// One link to each other node whose memory the agent gets at. The weight is 20 through a PCIe root, 40 through two, as
-/// the Linux driver tells.
+/// One link to each other node whose memory the agent can access. The weight is 20 through one PCIe root and 40 through
+/// two, as in the Linux driver.
 fn links(kfd: &Kfd, agent: &Agent) -> Vec<IoLinkProperties> {
     let others = kfd.machine.agents.iter().filter(|other| other.index != agent.index && agent.is_linked_to(other));
     let link = |other: &Agent| IoLinkProperties {
@@ -215,7 +215,7 @@ unsafe fn put_all<T: Copy>(out: *mut T, count: u32, values: &[T]) -> Result<(), 
     Ok(())
 }
 
-/// GPUs here have no image tiling.
+/// Refused: these GPUs have no image tiling.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsaKmtGetTileConfig(_node: u32, _config: *mut c_void) -> Status {
     Status::NOT_SUPPORTED
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn hsaKmtGetXNACKMode(enable: *mut i32) -> Status {
     })
 }
 
-/// A page fault ends the kernel here, always.
+/// Accepts no XNACK: a page fault always ends the kernel.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsaKmtSetXNACKMode(enable: i32) -> Status {
     if enable == 0 { Status::SUCCESS } else { Status::NOT_SUPPORTED }

@@ -48,7 +48,7 @@ fn mattr(cpu: &str) -> &'static str {
 /// `s_movk_i32 s77, n`: marks the end of sample `n`. All targets share the encoding.
 const MARK: u32 = 0xb04d_0000;
 
-/// Disassembles each sample on its own, in one process. `None` where LLVM does not take the words as exactly one
+/// Disassembles each sample on its own, in one process. `None` if LLVM does not decode the words as exactly one
 /// instruction.
 pub fn disassemble(cpu: &str, samples: &[Vec<u32>]) -> Vec<Option<String>> {
     let mut input = String::new();
@@ -89,7 +89,7 @@ pub fn disassemble(cpu: &str, samples: &[Vec<u32>]) -> Vec<Option<String>> {
 }
 
 /// Assembles each line in one process, for a processor that may have a feature appended as in
-/// `gfx1100,+wavefrontsize64`. `None` where LLVM refuses it.
+/// `gfx1100,+wavefrontsize64`. `None` if LLVM refuses the line.
 pub fn assemble(cpu: &str, lines: &[String]) -> Vec<Option<Vec<u32>>> {
     let input = lines.join("\n") + "\n";
     let (cpu, feature) = cpu.split_once(',').unwrap_or((cpu, ""));
@@ -125,7 +125,7 @@ pub fn objdump(path: &Path) -> String {
     stdout
 }
 
-/// Comments off, blanks single.
+/// Removes comments, and reduces blanks to single ones.
 pub fn normal(text: &str) -> String {
     let text = text.split("//").next().unwrap_or_default().split(';').next().unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
