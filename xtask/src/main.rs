@@ -53,6 +53,7 @@ mod tally;
 mod target;
 mod tiers;
 mod trace;
+mod triton;
 mod widths;
 
 use std::ffi::OsString;
@@ -237,6 +238,15 @@ enum Command {
         /// Time limit on each target in seconds, instead of a number of kernels
         #[arg(long, value_name = "N", conflicts_with = "count")]
         seconds: Option<u64>,
+    },
+    /// Compiles kernels in Triton's language, runs them on the sim with its checks, and compares the results with NumPy's
+    Triton {
+        /// The GPU that the sim plays; all that Triton compiles for if not given
+        #[arg(long, value_name = "GFX")]
+        target: Option<Target>,
+        /// Only the cases that match, e.g. 'matmul_*'
+        #[arg(long, value_name = "GLOB", default_value = "*")]
+        filter: String,
     },
     /// Runs random HAL programs on the sim with cache modelling, and compares memory with a model of it
     Soak {
@@ -553,6 +563,9 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             };
             let targets = targets_or(target, &isa::TARGETS)?;
             conclude(kernels::run(&layout, &steps, &targets, kernels::Options { seed, amount })?)?;
+        }
+        Command::Triton { target, filter } => {
+            conclude(triton::run(&layout, &steps, &targets_or(target, &triton::TARGETS)?, &filter)?)?;
         }
         Command::Soak { target, sanitizer, minutes, seed, programs, conditions } => {
             target.target.check_played(&Hsa::Sim)?;

@@ -106,6 +106,16 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_onnx(layout, steps)
 }
 
+/// All of [`sim()`], and Triton's compiler.
+///
+/// # Errors
+/// Those of [`sim()`], and when pip fails.
+pub fn triton(layout: &Layout, steps: &Steps) -> Result<()> {
+    sim(layout, steps)?;
+    let _lock = lock::take(layout, steps)?;
+    python::ensure_triton(layout, steps)
+}
+
 pub use cmake::{TOOLS, bench_program, cts_folder, driver_library, probes_program, replay_program};
 pub use packages::BAZEL;
 pub use sim::{built_library, ensure_thunk};

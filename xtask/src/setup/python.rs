@@ -14,6 +14,7 @@ use crate::steps::{Step, Steps};
 
 const REQUIREMENTS: &str = include_str!("../../requirements.txt");
 const ONNX_REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");
+const TRITON_REQUIREMENTS: &str = include_str!("../../requirements-triton.txt");
 const BINDINGS_REQUIREMENTS: &str = include_str!("../../requirements-python.txt");
 
 /// Host tools by the folder of their package inside `site-packages/iree`. The files of the same names in `venv/bin` are
@@ -47,6 +48,15 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
 pub fn ensure_onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     let venv = layout.build.join("venv");
     install(steps, "Python packages for ONNX", &venv, "requirements-onnx", ONNX_REQUIREMENTS, |_| Ok(()))
+}
+
+/// Adds Triton to the environment.
+///
+/// # Errors
+/// When Python or pip fail (no network, no package for this machine).
+pub fn ensure_triton(layout: &Layout, steps: &Steps) -> Result<()> {
+    let venv = layout.build.join("venv");
+    install(steps, "Triton", &venv, "requirements-triton", TRITON_REQUIREMENTS, |_| Ok(()))
 }
 
 /// Adds the packages for building IREE's Python bindings to the environment.
