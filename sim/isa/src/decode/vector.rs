@@ -144,9 +144,10 @@ impl Reader<'_> {
 
     /// The matrix op that the scales in `inst` are for, if it follows.
     fn scaled(&mut self, inst: &mut Inst, high: u32) -> Result<(), DecodeFault> {
-        // No literal fits in, and the third source has the code of v0.
-        if bits(high, 0, 9) == SRC_LITERAL || bits(high, 9, 9) == SRC_LITERAL || bits(high, 18, 9) != 256 {
-            return Err(DecodeFault::Operand { op: inst.op, code: bits(high, 18, 9) as u16 });
+        // No literal fits in. LLVM 22 puts the code of v0 where others have a third source, LLVM 23 the code of 0.
+        let third = bits(high, 18, 9);
+        if bits(high, 0, 9) == SRC_LITERAL || bits(high, 9, 9) == SRC_LITERAL || !matches!(third, 128 | 256) {
+            return Err(DecodeFault::Operand { op: inst.op, code: third as u16 });
         }
         inst.dst = Operand::None;
         let rest = &self.words[self.taken..];
