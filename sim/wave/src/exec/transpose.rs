@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! What gfx1250's transposing loads do between memory or LDS and the registers (CDNA5 ISA 10.9.2: their tiles have 16
-//! rows of 16 elements, of 32 where an element has 4 or 6 bits). Which lane loads which part of a column is in the
-//! document's diagrams, and as here in the tests of AMD's simulator rocjitsu that run on the hardware.
+//! rows of 16 elements, of 32 where an element has 4 or 6 bits). Which lane loads which part of a column is as in AMD's
+//! simulator rocjitsu (`ds_transpose.h`), and as Triton's kernels need it of tiles in LDS.
 
 use crate::wave::Wave;
 
@@ -10,7 +10,9 @@ use crate::wave::Wave;
 fn origin(bits: usize, lane: usize, i: usize) -> (usize, usize) {
     match bits {
         // Tiles of 8×8 in each eight lanes.
-        16 | 8 => (lane & !7 | i, lane & 7),
+        16 => (lane & !7 | i, lane & 7),
+        // Tiles of 4×8 in each four lanes.
+        8 => (lane / 16 * 16 + i / 4 * 8 + lane / 8 % 2 * 4 + i % 4, lane & 7),
         6 => {
             let half = lane / 16;
             (i / 4 * 8 + i % 4 + 4 * half, lane % 16)

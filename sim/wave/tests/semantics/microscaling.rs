@@ -179,8 +179,7 @@ fn converted(machine: Machine, small: Small, name: &str, wide: Format, random: &
 }
 
 /// Columns of a tile that lanes load become rows in the registers of the lanes that matrix ops want them in. The
-/// addresses are those that AMD's tests of the hardware have for a tile with columns of 16 elements one after the
-/// other.
+/// addresses are those that AMD's simulator has for a tile with columns of 16 elements one after the other.
 fn transposed(machine: Machine, bits: usize, local: bool, random: &mut Random) -> Case {
     const OFFSET: usize = 16;
     let columns = if bits == 8 { 16 } else { 32 };
@@ -191,7 +190,7 @@ fn transposed(machine: Machine, bits: usize, local: bool, random: &mut Random) -
     before.set_s64(40, before.memory.as_ptr() as u64);
     for lane in before.lanes() {
         before.v[0][lane] = match bits {
-            8 => (lane % 8 + lane / 16 * 8) * 16 + lane / 8 % 2 * 8,
+            8 => (lane % 4 + lane / 8 * 4) * 16 + lane / 4 % 2 * 8,
             6 => (lane / 8 * 4 + lane % 4 + lane / 4 % 2 * 16) * 12,
             _ => lane * 8,
         } as u32;
