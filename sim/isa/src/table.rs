@@ -1358,6 +1358,8 @@ macro_rules! with_rows {
             DsCmpstRtnF64 "ds_cmpst_rtn_f64" (B64 = B32 B64 B64) { Gfx9 Ds 0x71, Gfx10 Ds 0x71 },
             DsAddRtnF64 "ds_add_rtn_f64" (B64 = B32 B64) { Gfx90a|Gfx942 Ds 0x7c, Gfx1250 Ds 0x74 },
             DsLoadTr4B64 "ds_load_tr4_b64" (B64 = B32) [LOAD TRANSPOSES] { Gfx1250 Ds 0xfa },
+            DsAtomicAsyncBarrierArriveB64 "ds_atomic_async_barrier_arrive_b64" (None = B32) [ASYNC] { Gfx1250 Ds 0x56 },
+            DsAtomicBarrierArriveRtnB64 "ds_atomic_barrier_arrive_rtn_b64" (B64 = B32 B64) { Gfx1250 Ds 0x75 },
             DsLoadTr8B64 "ds_load_tr8_b64" (B64 = B32) [LOAD TRANSPOSES] { Gfx1250 Ds 0xfd },
             DsLoadTr6B96 "ds_load_tr6_b96" (B96 = B32) [LOAD TRANSPOSES] { Gfx1250 Ds 0xfb },
             DsLoadTr16B128 "ds_load_tr16_b128" (B128 = B32) [LOAD TRANSPOSES] { Gfx1250 Ds 0xfc },

@@ -316,6 +316,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
         let group = Group {
             memory: Translator::new(dispatch.memory),
             lds: vec![0; packet.group_segment_size as usize],
+            beyond_lds: [0; 16],
             code_base: dispatch.program.base,
             private_size: packet.private_segment_size,
             waves: 0,

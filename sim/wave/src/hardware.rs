@@ -25,6 +25,8 @@ pub(crate) mod mode {
     pub const DENORM_16_64: u32 = 3 << 6;
     pub const DX10_CLAMP: u32 = 1 << 8;
     pub const IEEE: u32 = 1 << 9;
+    /// FP16_OVFL, which all targets have.
+    pub const FP16_OVERFLOW: u32 = 1 << 23;
 }
 
 /// High dword of the flat aperture where LDS appears to flat instructions. No host mapping has such addresses, which

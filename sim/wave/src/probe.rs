@@ -113,6 +113,7 @@ impl<const L: usize> Probe<L> {
         let mut group = Group {
             memory: Translator::new(memory),
             lds: std::mem::take(&mut self.lds),
+            beyond_lds: [0; 16],
             code_base: 0,
             private_size: 4 * self.wave.scratch.len() as u32,
             waves: 1,

@@ -23,6 +23,8 @@ pub(crate) struct Group<'a> {
     pub memory: Translator<'a>,
     /// The group segment, as long as the packet says.
     pub lds: Vec<u8>,
+    /// What an LDS access beyond the group segment gets: zeros, and what is written there is lost.
+    pub beyond_lds: [u8; 16],
     /// Address of the kernel's code.
     pub code_base: u64,
     /// Bytes of private segment for each work-item.
@@ -91,6 +93,8 @@ pub(crate) struct Wave<const L: usize> {
     pub flush32: bool,
     /// f16 and f64 denormals are flushed.
     pub flush64: bool,
+    /// Small floats that overflow become the greatest finite value: [`mode::FP16_OVERFLOW`].
+    pub saturates: bool,
     /// Index of the next micro-operation.
     pub next: u32,
     /// Instructions executed.
@@ -143,6 +147,7 @@ impl<const L: usize> Wave<L> {
             sched_mode: 0,
             flush32: false,
             flush64: false,
+            saturates: false,
             next: 0,
             count: 0,
             global_accesses: 0,
@@ -171,6 +176,7 @@ impl<const L: usize> Wave<L> {
         self.mode = mode;
         self.flush32 = mode & mode::DENORM_32 != mode::DENORM_32;
         self.flush64 = mode & mode::DENORM_16_64 != mode::DENORM_16_64;
+        self.saturates = mode & mode::FP16_OVERFLOW != 0;
     }
 
     // ---- EXEC

@@ -6,7 +6,7 @@ use super::atomic::{self, Rmw, Word, operand};
 use super::lanes::{all_lanes, each_lane};
 use super::level::{Exec, Level, select};
 use super::transpose;
-use crate::fault::{Access, FaultKind};
+use crate::fault::FaultKind;
 use crate::hardware::slot;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::wave::{Group, Row, Wave};
@@ -105,6 +105,7 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
         Op::DsCondxchg32RtnB64 => conditional_exchange,
         Op::DsAppend => count::<true, L>,
         Op::DsConsume => count::<false, L>,
+        Op::DsAtomicAsyncBarrierArriveB64 | Op::DsAtomicBarrierArriveRtnB64 => arrive,
         Op::DsLoadAddtidB32 => load_by_lane,
         Op::DsStoreAddtidB32 => store_by_lane,
         _ => return by_itself(op),
@@ -174,30 +175,24 @@ fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, lane: usize) -> usize
     address(wave, op, lane, op.mem.offset as u32)
 }
 
-/// The bytes of one lane's access.
+/// The bytes of one lane's access. Those beyond the group segment read as zero, and what is written there is lost
+/// (Vega ISA, "LDS instructions", and the documents after it: "Out-of-range").
 #[inline(always)]
-fn bytes<'a>(
-    group: &'a mut Group<'_>,
-    is_gds: bool,
-    offset: usize,
-    size: usize,
-    access: Access,
-    lane: usize,
-) -> Result<&'a mut [u8], Stop> {
-    let limit = group.lds.len() as u32;
-    match group.lds.get_mut(offset..offset + size) {
-        Some(bytes) if !is_gds => Ok(bytes),
-        _ => Err(outside(is_gds, offset as u64, size as u32, limit, access, lane as u32)),
+fn bytes<'a>(group: &'a mut Group<'_>, is_gds: bool, offset: usize, size: usize) -> Result<&'a mut [u8], Stop> {
+    if is_gds || offset + size > group.lds.len() {
+        return outside(group, is_gds, size);
     }
+    Ok(&mut group.lds[offset..offset + size])
 }
 
 #[cold]
-fn outside(is_gds: bool, offset: u64, size: u32, limit: u32, access: Access, lane: u32) -> Stop {
-    Stop::Fault(Box::new(if is_gds {
-        FaultKind::NotImplemented("the global data share".to_owned())
-    } else {
-        FaultKind::LdsOutOfBounds { offset, size, limit, access, lane }
-    }))
+fn outside<'a>(group: &'a mut Group<'_>, is_gds: bool, size: usize) -> Result<&'a mut [u8], Stop> {
+    if is_gds {
+        let what = "the global data share".to_owned();
+        return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
+    }
+    group.beyond_lds = [0; 16];
+    Ok(&mut group.beyond_lds[..size])
 }
 
 fn dword(bytes: &[u8], i: usize) -> u32 {
@@ -211,7 +206,7 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Load<DWORDS> {
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let dst = op.dst as usize;
         for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-            let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS, Access::Read, lane)?;
+            let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS)?;
             // The destination may be the address register: each lane's address is read before it is overwritten.
             for (i, row) in wave.v[dst..dst + DWORDS].iter_mut().enumerate() {
                 row.0[lane] = dword(bytes, i);
@@ -230,7 +225,7 @@ fn transposed_tile<const BITS: usize, const DWORDS: usize, const L: usize>(
     all_lanes(wave)?;
     let mut loaded = [[0; DWORDS]; L];
     for (lane, dwords) in loaded.iter_mut().enumerate() {
-        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS, Access::Read, lane)?;
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS)?;
         *dwords = std::array::from_fn(|n| dword(bytes, n));
     }
     transpose::put::<BITS, DWORDS, L>(wave, op.dst as usize, &loaded);
@@ -244,7 +239,7 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Store<DWORDS> {
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let data = op.src[1].reg as usize;
         for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-            let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS, Access::Write, lane)?;
+            let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS)?;
             for (i, row) in wave.v[data..data + DWORDS].iter().enumerate() {
                 bytes[4 * i..4 * i + 4].copy_from_slice(&row.0[lane].to_le_bytes());
             }
@@ -268,7 +263,7 @@ fn load2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
         // The destination may be the address register.
         let places = offsets::<DWORDS, STRIDE, L>(op).map(|offset| address(wave, op, lane, offset));
         for (n, place) in places.into_iter().enumerate() {
-            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS, Access::Read, lane)?;
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
             for i in 0..DWORDS {
                 wave.v[op.dst as usize + n * DWORDS + i].0[lane] = dword(bytes, i);
             }
@@ -285,7 +280,7 @@ fn store2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
         for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
             let place = address(wave, op, lane, offset);
-            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS, Access::Write, lane)?;
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
             for i in 0..DWORDS {
                 let value = wave.v[op.src[1 + n].reg as usize + i].0[lane];
                 bytes[4 * i..4 * i + 4].copy_from_slice(&value.to_le_bytes());
@@ -301,7 +296,7 @@ fn load_small<const BYTES: usize, const SIGNED: bool, const PLACE: u8, const L: 
     op: &MicroOp<L>,
 ) -> Step {
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), BYTES, Access::Read, lane)?;
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), BYTES)?;
         let register = &mut wave.v[op.dst as usize].0[lane];
         *register = place(*register, extend(bytes, SIGNED), PLACE);
     }
@@ -315,7 +310,7 @@ fn store_small<const BYTES: usize, const SHIFT: u32, const L: usize>(
 ) -> Step {
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
         let value = wave.v[op.src[1].reg as usize].0[lane] >> SHIFT;
-        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), BYTES, Access::Write, lane)?;
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), BYTES)?;
         bytes.copy_from_slice(&value.to_le_bytes()[..BYTES]);
     }
     Ok(())
@@ -328,7 +323,7 @@ fn rmw<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &M
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
         let data: R::T = operand(wave, op.src[1].reg as usize, lane);
         let compare = if R::COMPARES { operand(wave, op.src[2].reg as usize, lane) } else { data };
-        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), size, Access::Atomic, lane)?;
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), size)?;
         let old = R::T::from_bytes(bytes);
         let new = R::apply(old, data, compare, gfx12);
         for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
@@ -356,8 +351,8 @@ fn rmw_by_itself<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'
             _ => (address & 0x1_ffff, address as i32 >> 17),
         };
         let other = address.wrapping_add_signed(distance.wrapping_mul(4));
-        let data = R::T::from_bytes(bytes(group, op.mem.gds, other as usize, size, Access::Read, lane)?);
-        let bytes = bytes(group, op.mem.gds, address as usize, size, Access::Atomic, lane)?;
+        let data = R::T::from_bytes(bytes(group, op.mem.gds, other as usize, size)?);
+        let bytes = bytes(group, op.mem.gds, address as usize, size)?;
         let new = R::apply(R::T::from_bytes(bytes), data, data, false);
         for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
             chunk.copy_from_slice(&new.dword(i).to_le_bytes());
@@ -376,11 +371,11 @@ fn exchange2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
         let places = offsets::<DWORDS, STRIDE, L>(op).map(|offset| address(wave, op, lane, offset));
         let mut old = [[0; DWORDS]; 2];
         for (old, place) in old.iter_mut().zip(places) {
-            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS, Access::Atomic, lane)?;
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
             *old = std::array::from_fn(|i| dword(bytes, i));
         }
         for (n, place) in places.into_iter().enumerate() {
-            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS, Access::Atomic, lane)?;
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
             for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
                 chunk.copy_from_slice(&wave.v[op.src[1 + n].reg as usize + i].0[lane].to_le_bytes());
             }
@@ -396,13 +391,39 @@ fn exchange2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
 fn conditional_exchange<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
         let data = [0, 1].map(|i| wave.v[op.src[1].reg as usize + i].0[lane]);
-        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane) & 0xfff8, 8, Access::Atomic, lane)?;
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane) & 0xfff8, 8)?;
         for (i, data) in data.into_iter().enumerate() {
             wave.v[op.dst as usize + i].0[lane] = dword(bytes, i);
             if data >> 31 != 0 {
                 bytes[4 * i..4 * i + 4].copy_from_slice(&(data & 0x7fff_ffff).to_le_bytes());
             }
         }
+    }
+    Ok(())
+}
+
+/// The state of a barrier in LDS after `count` arrivals. It has the arrivals that are pending, less one, in bits 0 to
+/// 28; a phase in bits 29 to 31, which goes down by one as the last one comes; and what pending begins with in bits 32
+/// to 60 (MLIR, `!amdgpu.ds_barrier_state`; Triton's waits look at bit 29).
+pub(super) fn arrived(state: u64, count: u64) -> u64 {
+    const COUNT: u64 = (1 << 29) - 1;
+    let (pending, phase, all) = (state & COUNT, state >> 29 & 7, state >> 32 & COUNT);
+    let Some(more) = count.checked_sub(pending + 1) else { return state - count };
+    let (rounds, left) = (1 + more / (all + 1), all - more % (all + 1));
+    state >> 32 << 32 | (phase.wrapping_sub(rounds) & 7) << 29 | left
+}
+
+/// An arrival of the wave, whatever lanes are active, at the barrier that the first of them names. All get the state
+/// before.
+fn arrive<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let Some(lane) = each_lane(wave.exec() & Wave::<L>::LANES).next() else { return Ok(()) };
+    let count = if op.has_dst { operand(wave, op.src[1].reg as usize, lane) } else { 1 };
+    let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 8)?;
+    let state = u64::from_bytes(bytes);
+    bytes.copy_from_slice(&arrived(state, count).to_le_bytes());
+    if op.has_dst {
+        wave.put(op.dst as usize, &Row([state as u32; L]));
+        wave.put(op.dst as usize + 1, &Row([(state >> 32) as u32; L]));
     }
     Ok(())
 }
@@ -419,7 +440,7 @@ fn count<const APPEND: bool, const L: usize>(wave: &mut Wave<L>, group: &mut Gro
     if lanes == 0 {
         return Ok(());
     }
-    let bytes = bytes(group, op.mem.gds, named_by_m0(wave, op), 4, Access::Atomic, 0)?;
+    let bytes = bytes(group, op.mem.gds, named_by_m0(wave, op), 4)?;
     let old = dword(bytes, 0);
     let new = if APPEND { old.wrapping_add(lanes.count_ones()) } else { old.wrapping_sub(lanes.count_ones()) };
     bytes.copy_from_slice(&new.to_le_bytes());
@@ -429,7 +450,7 @@ fn count<const APPEND: bool, const L: usize>(wave: &mut Wave<L>, group: &mut Gro
 
 fn load_by_lane<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-        let bytes = bytes(group, op.mem.gds, named_by_m0(wave, op) + 4 * lane, 4, Access::Read, lane)?;
+        let bytes = bytes(group, op.mem.gds, named_by_m0(wave, op) + 4 * lane, 4)?;
         wave.v[op.dst as usize].0[lane] = dword(bytes, 0);
     }
     Ok(())
@@ -437,7 +458,7 @@ fn load_by_lane<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &
 
 fn store_by_lane<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-        let bytes = bytes(group, op.mem.gds, named_by_m0(wave, op) + 4 * lane, 4, Access::Write, lane)?;
+        let bytes = bytes(group, op.mem.gds, named_by_m0(wave, op) + 4 * lane, 4)?;
         bytes.copy_from_slice(&wave.v[op.src[1].reg as usize].0[lane].to_le_bytes());
     }
     Ok(())

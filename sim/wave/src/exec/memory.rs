@@ -350,20 +350,20 @@ fn transposed_tile<S: Space, const BITS: usize, const DWORDS: usize, const L: us
 }
 
 /// The LDS bytes of a lane's transfer: at the address in `register` plus the immediate offset, which counts on both
-/// sides, in 32 bits that wrap around.
+/// sides, in 32 bits that wrap around. Bytes beyond the group segment are as those of LDS accesses.
 fn lds_side<'a, const L: usize>(
     wave: &Wave<L>,
     group: &'a mut Group<'_>,
     op: &MicroOp<L>,
     register: u16,
-    (lane, size, access): (usize, usize, Access),
-) -> Result<&'a mut [u8], Stop> {
+    (lane, size): (usize, usize),
+) -> &'a mut [u8] {
     let at = wave.v[register as usize].0[lane].wrapping_add(op.mem.offset as u32) as usize;
-    let limit = group.lds.len() as u32;
-    group.lds.get_mut(at..at + size).ok_or_else(|| {
-        let (offset, size, lane) = (at as u64, size as u32, lane as u32);
-        Stop::Fault(Box::new(FaultKind::LdsOutOfBounds { offset, size, limit, access, lane }))
-    })
+    if at + size > group.lds.len() {
+        group.beyond_lds = [0; 16];
+        return &mut group.beyond_lds[..size];
+    }
+    &mut group.lds[at..at + size]
 }
 
 /// `global_load_async_to_lds_*`: done at once, as a wait for it could not tell.
@@ -377,7 +377,7 @@ fn load_async<S: Space, const BYTES: usize, const L: usize>(
     for lane in each_lane(lanes.host) {
         // SAFETY: `check_host` found this lane's bytes readable.
         let bytes = unsafe { (wave.addresses[lane] as *const [u8; BYTES]).read() };
-        lds_side(wave, group, op, op.dst, (lane, BYTES, Access::Write))?.copy_from_slice(&bytes);
+        lds_side(wave, group, op, op.dst, (lane, BYTES)).copy_from_slice(&bytes);
     }
     Ok(())
 }
@@ -392,7 +392,7 @@ fn store_async<S: Space, const BYTES: usize, const L: usize>(
     check_host(wave, group, &lanes, BYTES as u32, Access::Write)?;
     for lane in each_lane(lanes.host) {
         let mut bytes = [0; BYTES];
-        bytes.copy_from_slice(lds_side(wave, group, op, op.src[1].reg, (lane, BYTES, Access::Read))?);
+        bytes.copy_from_slice(lds_side(wave, group, op, op.src[1].reg, (lane, BYTES)));
         // SAFETY: `check_host` found this lane's bytes writable.
         unsafe { (wave.addresses[lane] as *mut [u8; BYTES]).write(bytes) };
     }

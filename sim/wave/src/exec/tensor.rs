@@ -2,6 +2,7 @@
 //! gfx1250's tensor data mover: tiles of tensors between memory and LDS, as a descriptor in scalar registers says
 //! (CDNA5 ISA 10.11). EXEC does not count. What is moved is there at once.
 
+use super::lds::arrived;
 use crate::fault::{Access, FaultKind};
 use crate::hardware::slot;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
@@ -41,6 +42,14 @@ struct Descriptor {
     rows: Option<Vec<u64>>,
 }
 
+/// The barrier in LDS at which a transfer arrives when it is complete, if it does: its address is in units of eight
+/// bytes (Triton, `fillTDMDescriptor`).
+fn barrier<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> Option<usize> {
+    let [head]: [u64; 1] = group_of(wave, &op.src[0]);
+    let near: [u64; 2] = group_of(wave, &op.src[1]);
+    (head & 3 != 0 && near[0] >> 18 & 1 != 0).then_some((near[1] as usize & 0xffff) * 8)
+}
+
 /// Consecutive scalar registers; of a part that is missing zeros.
 fn group_of<const N: usize, const L: usize>(wave: &Wave<L>, src: &Src) -> [u64; N] {
     std::array::from_fn(|i| match src.kind {
@@ -61,7 +70,6 @@ impl Descriptor {
         let refused = [
             (head[0] & 3 > 1 || head[0] & 0xc != 0, "a descriptor of a context switch"),
             (head[3] >> 30 != 2, "a descriptor of another type than 2"),
-            (near[0] >> 18 & 1 != 0, "an atomic barrier, whose fields' width is not published"),
         ];
         if let Some((_, what)) = refused.iter().find(|(is, _)| *is && head[0] & 3 != 0) {
             return Err(unimplemented(format!("tensor transfers with {what}")));
@@ -137,6 +145,17 @@ impl Descriptor {
 }
 
 fn transfer<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, stores: bool) -> Step {
+    copy(wave, group, op, stores)?;
+    if let Some(state) =
+        barrier(wave, op).and_then(|at| group.lds.get_mut(at..at + 8)).and_then(|s| s.first_chunk_mut())
+    {
+        *state = arrived(u64::from_le_bytes(*state), 1).to_le_bytes();
+    }
+    Ok(())
+}
+
+/// Moves the tile.
+fn copy<const L: usize>(wave: &Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, stores: bool) -> Step {
     let Some(descriptor) = Descriptor::read(wave, op)? else { return Ok(()) };
     let element = descriptor.element as usize;
     let padding = descriptor.padding.filter(|_| !stores);

@@ -209,6 +209,7 @@ impl Issue {
         }
         let stores = inst.op.has(Flags::STORE);
         let class = match inst.format {
+            Format::Ds if is_async(inst.op) => Class::AsyncLoad,
             Format::Ds => Class::Lds,
             Format::Smem => Class::Scalar,
             Format::Vimage if stores => Class::TensorStore,

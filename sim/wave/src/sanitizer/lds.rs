@@ -112,7 +112,7 @@ impl Access {
     }
 
     /// The bytes that a lane accesses.
-    fn ranges<const L: usize>(&self, wave: &Wave<L>, lane: usize) -> impl Iterator<Item = Range<usize>> + use<L> {
+    pub fn ranges<const L: usize>(&self, wave: &Wave<L>, lane: usize) -> impl Iterator<Item = Range<usize>> + use<L> {
         let (start, bytes) = (self.start(wave, lane), self.bytes);
         self.offsets.into_iter().flatten().map(move |offset| range(start, offset, bytes))
     }
@@ -202,7 +202,7 @@ impl Writes {
         self.open.push(number);
         for lane in active(wave) {
             for range in access.ranges(wave, lane) {
-                // What is outside is a fault.
+                // What is outside is not written.
                 if range.end > 1 << 20 {
                     continue;
                 }

@@ -108,7 +108,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             looked_at: set(deeds::WAITS | deeds::COUNTS, counts)
                 | set(deeds::ISSUES, is_late)
                 | set(deeds::MEETS, checks.sync || races)
-                | set(deeds::LDS, wait || races)
+                | set(deeds::LDS, wait || races || checks.clamp)
                 | set(deeds::MEMORY, checks.bounds || checks.clamp || races),
             followed: set(deeds::ISSUES, counts),
             looks_at_all: false,
@@ -243,6 +243,9 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             {
                 self.clamped(op, number, touch, wave, group)?;
             }
+            if let (true, true, Some(access)) = (self.checks.clamp, step.runs, &step.lds) {
+                self.clamped_lds(number, access, wave, group)?;
+            }
             if self.races.is_some() {
                 self.order(op, number, step, wave, group)?;
             }
@@ -362,6 +365,23 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
         let lanes = if touch.format == Format::Mubuf { lanes } else { 0 };
         let what = format!("{what}: what is outside reads as 0, and is not written");
+        self.report(Kind::Clamp, number, &Disorder { what, other: None, lanes, memory: None }, wave.index)
+    }
+
+    /// Looks at an LDS access, of which hardware leaves out what is beyond the group segment.
+    fn clamped_lds(&mut self, number: u32, access: &Access, wave: &Wave<L>, group: &Group<'_>) -> Progress {
+        let is_beyond = |lane: &usize| access.ranges(wave, *lane).any(|bytes| bytes.end > group.lds.len());
+        let lanes = exec::lanes_of(access.lanes(wave.exec() & Wave::<L>::LANES)).filter(is_beyond);
+        let lanes = lanes.fold(0u64, |lanes, lane| lanes | 1 << lane);
+        if lanes == 0 {
+            return Ok(());
+        }
+        let what = format!(
+            "the accesses of {} lanes are not all within the group segment of {} bytes: what is outside reads as 0, and \
+             is not written",
+            lanes.count_ones(),
+            group.lds.len()
+        );
         self.report(Kind::Clamp, number, &Disorder { what, other: None, lanes, memory: None }, wave.index)
     }
 

@@ -214,8 +214,11 @@ impl<'a> Races<'a> {
                         .map(|(lane, bytes)| (bytes.start as u64, bytes.end as u64, lane as u8)),
                 ),
             }
+            // What is outside is not accessed.
+            lanes.retain(|(_, end, _)| *end <= group.lds.len() as u64);
             if lanes.is_empty() {
-                break;
+                self.lanes = lanes;
+                continue;
             }
             let n = pending.next(class).n;
             let doing = Doing {

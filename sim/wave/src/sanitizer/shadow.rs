@@ -284,7 +284,7 @@ impl Local {
         }
     }
 
-    /// See [`Page::visit`]; what is outside is a fault.
+    /// See [`Page::visit`]; what is outside is not accessed.
     pub fn visit(&mut self, spans: &[(u64, u64)], update: &mut impl FnMut(&mut Cell, Place, u8) -> bool) {
         let Some(page) = &mut self.0 else { return };
         page.settle();

@@ -121,7 +121,7 @@ pub(super) fn set(pages: &mut impl Pages, range: Range<u64>, is_unwritten: bool)
     }
 }
 
-/// Of a workgroup's LDS; what is outside is a fault.
+/// Of a workgroup's LDS; what is outside is not accessed.
 #[derive(Default)]
 pub(super) struct Lds(Vec<Page>);
 

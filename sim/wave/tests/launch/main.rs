@@ -312,9 +312,8 @@ fn misaligned_atomics_are_faults() {
 #[test]
 fn lds_ends_where_the_packet_says() {
     assert!(run_on::<1>(kernels::LDS_BEYOND, 32, 32, |launch| launch.packet.group_segment_size = 132).0.is_ok());
-    let fault = fault(kernels::LDS_BEYOND, |launch| launch.packet.group_segment_size = 128);
-    let expected = FaultKind::LdsOutOfBounds { offset: 124, size: 8, limit: 128, access: Access::Read, lane: 0 };
-    assert_eq!(fault.kind, expected);
+    // What is beyond reads as zero.
+    assert!(run_on::<1>(kernels::LDS_BEYOND, 32, 32, |launch| launch.packet.group_segment_size = 128).0.is_ok());
 }
 
 #[test]

@@ -34,3 +34,27 @@ fn what_is_beyond_a_buffer_is_told_on_request() {
     let told = found(24, scalar, true);
     assert!(told[0].0.contains("8 of 16 bytes are not within the buffer"), "{told:?}");
 }
+
+/// Lanes whose LDS address says that they do nothing, as Triton's do, share it in both waves.
+#[test]
+fn what_is_beyond_lds_is_told_on_request() {
+    let text = "v_cmp_gt_u32 vcc_lo, 4, v0
+         v_lshlrev_b32 v1, 2, v0
+         v_cndmask_b32 v1, 0x7fffffff, v1, vcc_lo
+         ds_store_b32 v1, v0
+         s_wait_dscnt 0x0
+         s_barrier_signal -1
+         s_barrier_wait -1
+         ds_load_b32 v2, v1
+         s_wait_dscnt 0x0
+         s_endpgm";
+    let with = With { items: 64, race: true, bounds: true, init: true, ..ONE_WAVE };
+    let (result, found, _) = run_with("gfx1201", text, with);
+    result.unwrap();
+    assert!(found.is_empty(), "{found:?}");
+    let (result, found, _) = run_with("gfx1201", text, With { clamp: true, ..with });
+    result.unwrap();
+    let told: Vec<String> = found.iter().map(|(finding, _)| finding.to_string()).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("the accesses of 28 lanes are not all within the group segment"), "{told:?}");
+}

@@ -26,12 +26,40 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         }
     }
     special(machine, random, &mut cases);
+    cases.extend(outside(machine, random));
     cases
+}
+
+/// Lanes whose addresses are beyond the group segment, or whose last byte is: they read zero, and write nothing.
+fn outside(machine: Machine, random: &mut Random) -> Vec<Case> {
+    let mut before = State::random(machine, random);
+    before.lds = (0..4 * 64).map(|_| random.next() as u8).collect();
+    let inside = |lane: usize| lane.is_multiple_of(3);
+    for lane in 0..64 {
+        before.v[0][lane] = [4 * lane as u32, 0x7fff_ffff, 4 * 64 - 3][lane % 3];
+    }
+    let name = |op: Op| op.name_on(machine.target);
+    let word = |state: &State, lane: usize| u32::from_le_bytes(state.lds[4 * lane..][..4].try_into().unwrap());
+    let (mut loaded, mut stored, mut added) = (before.clone(), before.clone(), before.clone());
+    for lane in before.active_lanes() {
+        loaded.v[2][lane] = if inside(lane) { word(&before, lane) } else { 0 };
+        added.v[2][lane] = loaded.v[2][lane];
+        if inside(lane) {
+            stored.lds[4 * lane..][..4].copy_from_slice(&before.v[1][lane].to_le_bytes());
+            let sum = word(&before, lane).wrapping_add(before.v[1][lane]);
+            added.lds[4 * lane..][..4].copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+    vec![
+        Case::new(format!("{} v2, v0", name(Op::DsLoadB32)), before.clone(), loaded),
+        Case::new(format!("{} v0, v1", name(Op::DsStoreB32)), before.clone(), stored),
+        Case::new(format!("{} v2, v0, v1", name(Op::DsAddRtnU32)), before, added),
+    ]
 }
 
 /// Whether addresses are in M0, two at once, or for an operand in LDS as well.
 fn is_special(op: Op) -> bool {
-    let kinds = ["_src2_", "storexchg_2addr", "addtid", "ds_append", "ds_consume", "condxchg"];
+    let kinds = ["_src2_", "storexchg_2addr", "addtid", "ds_append", "ds_consume", "condxchg", "_arrive_"];
     kinds.iter().any(|kind| op.name().contains(kind))
 }
 
@@ -44,11 +72,43 @@ fn special(machine: Machine, random: &mut Random, cases: &mut Vec<Case>) {
             cases.push(match name {
                 _ if name.contains("_src2_") => by_itself(machine, op, turn, before),
                 _ if name.contains("2addr") => exchange(machine, op, turn, before),
+                _ if name.contains("_arrive_") => arrival(machine, op, turn, before),
                 _ if name.contains("condxchg") => conditional(machine, op, turn, before),
                 _ => by_m0(machine, op, turn, before),
             });
         }
     }
+}
+
+/// One arrival of the wave at a barrier, where its first active lane says. The state has the arrivals that are pending,
+/// less one, in 29 bits, three bits of the phase, and what pending begins with.
+fn arrival(machine: Machine, op: Op, turn: usize, mut before: State) -> Case {
+    // Pending, phase, all; how many come; what is there then.
+    let ((pending, phase, all), count, (left, next)) =
+        [((3, 0, 3), 1, (2, 0)), ((0, 2, 3), 1, (3, 1)), ((1, 0, 5), 2, (5, 7)), ((2, 5, 2), 8, (0, 3))][turn];
+    let returns = op.info().dst != Ty::None;
+    let (count, left, next) = match (returns, turn) {
+        (false, 2) => (1, 0, 0),
+        (false, 3) => (1, 1, 5),
+        _ => (count, left, next),
+    };
+    let state = |pending: u64, phase: u64| pending | phase << 29 | all << 32;
+    before.lds = vec![0; 64];
+    before.lds[16..24].copy_from_slice(&state(pending, phase).to_le_bytes());
+    before.exec |= 2;
+    for lane in 0..64 {
+        before.v[0][lane] = 8;
+        before.set_v64(2, lane, count);
+    }
+    let mut after = before.clone();
+    after.lds[16..24].copy_from_slice(&state(left, next).to_le_bytes());
+    if returns {
+        for lane in before.active_lanes() {
+            after.set_v64(4, lane, state(pending, phase));
+        }
+    }
+    let operands = if returns { "v[4:5], v0, v[2:3]" } else { "v0" };
+    Case::new(format!("{} {operands} offset:8", op.name_on(machine.target)), before, after)
 }
 
 fn lds(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {

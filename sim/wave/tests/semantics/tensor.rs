@@ -25,7 +25,12 @@ struct Tensor {
     iterate: Option<(u32, u32, u32)>,
     /// Numbers of lines, in 16 or 32 bits.
     rows: Option<(bool, Vec<u32>)>,
+    /// The state of a barrier before, at [`BARRIER`], at which the transfer arrives.
+    barrier: Option<u64>,
 }
+
+/// Where in LDS the barrier is.
+const BARRIER: usize = 16;
 
 impl Tensor {
     /// Writes bits of a descriptor's part (tables 62 to 67).
@@ -46,6 +51,10 @@ impl Tensor {
             put(1, 20, 1, 1);
             put(1, 22, 3, interval.into());
             put(1, 25, 7, amount.into());
+        }
+        if self.barrier.is_some() {
+            put(1, 18, 1, 1);
+            put(1, 32, 16, BARRIER as u64 / 8);
         }
         put(1, 48, 32, self.tensor[0].into());
         put(1, 80, 32, self.tensor[1].into());
@@ -85,6 +94,9 @@ impl Tensor {
         before.memory = (0..SIZE).map(|_| random.next() as u8).collect();
         before.lds = (0..SIZE).map(|_| random.next() as u8).collect();
         let start = 64;
+        if let Some(state) = self.barrier {
+            before.lds[BARRIER..BARRIER + 8].copy_from_slice(&state.to_le_bytes());
+        }
         let registers = self.registers(start as u32, before.memory.as_ptr() as u64);
         for (group, range) in GROUPS.into_iter().zip([0..4, 4..12, 12..16, 16..20]).take(parts) {
             before.s[group..group + range.len()].copy_from_slice(&registers[range]);
@@ -126,6 +138,11 @@ impl Tensor {
                 }
             }
         }
+        if let Some(state) = self.barrier {
+            // The last of all arrivals takes one from the phase, the others one from those that are pending.
+            let state = if state << 35 == 0 { 7 << 29 | state >> 32 << 32 | state >> 32 } else { state - 1 };
+            after.lds[BARRIER..BARRIER + 8].copy_from_slice(&state.to_le_bytes());
+        }
         let name = if stores { "tensor_store_from_lds" } else { "tensor_load_to_lds" };
         let more = if parts == 4 { ", s[32:35], s[36:39]" } else { "" };
         Case::new(format!("{name} s[20:23], s[24:31]{more}"), before, after)
@@ -149,7 +166,9 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             };
             let padded = Tensor { padding: Some((random.below(3), random.below(4))), ..flat.clone() };
             let line = Tensor { tile: [9, 0, 0, 0, 0], ..flat.clone() };
-            for tensor in [&flat, &padded, &line] {
+            let last = Tensor { barrier: Some(3 << 32), ..flat.clone() };
+            let first = Tensor { barrier: Some(3 << 32 | 3), ..flat.clone() };
+            for tensor in [&flat, &padded, &line, &last, &first] {
                 cases.push(tensor.case(machine, stores, 2, random));
             }
             let deep = Tensor {
