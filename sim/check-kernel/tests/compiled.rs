@@ -37,8 +37,8 @@ struct Shown {
     told: String,
 }
 
-/// The checks of each run, without `hazard`, which finds instructions that LLVM puts side by side on gfx1010.
-const CHECKS: &str = "wait,sync,race,bounds,init";
+/// The checks of each run.
+const CHECKS: &str = "wait,sync,race,hazard,bounds,init";
 
 /// Runs a kernel of an object with [`CHECKS`], on `threads` threads.
 fn run(object: &Path, arguments: &str, threads: u32) -> Shown {

@@ -481,13 +481,16 @@ fn gfx1250_leaves_registers_of_its_own_to_software() {
         "v_mov_b32_e32 v0, v1
          ? v_nop
          ? v_nop
-         s_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 0, 4), 0",
+         s_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 0, 1), 0",
         "two v_nop are needed in front of s_setreg",
     );
-    let one = "v_mov_b32_e32 v0, v1\nv_nop\ns_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 0, 4), 0";
+    let one = "v_mov_b32_e32 v0, v1\nv_nop\ns_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 0, 1), 0";
     assert_eq!(found("gfx1250", one, false).len(), 1);
+    // Other fields LLVM sets behind vector arithmetic.
+    let other = "v_mov_b32_e32 v0, v1\ns_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 23, 1), 1";
+    assert_eq!(found("gfx1250", other, false), []);
     // No vector arithmetic has begun.
-    assert_eq!(found("gfx1250", "s_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 0, 4), 0", false), []);
+    assert_eq!(found("gfx1250", "s_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 0, 1), 0", false), []);
     needs(
         "gfx1250",
         "s_mov_b32 s103, 0

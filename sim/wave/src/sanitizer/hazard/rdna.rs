@@ -87,10 +87,10 @@ fn is_memory(facts: &Facts) -> bool {
     facts.kind.intersects(Kind::VMEM | Kind::LDS)
 }
 
+/// EXEC counts where it is the destination that is named: LLVM looks at explicit ones, and has `s_and_saveexec` behind
+/// memory accesses.
 fn memory_before_scalar_write(look: &Look) -> Option<Hazard> {
-    let writes_exec = look.this.kind.contains(Kind::WRITES_EXEC);
-    let mut written = look.this.writes().filter(|regs| regs.is_scalar()).chain(writes_exec.then_some(Regs::EXEC));
-    written.find_map(|regs| {
+    look.this.writes().filter(|regs| regs.is_scalar()).find_map(|regs| {
         let reads = |facts: &Facts| is_memory(facts) && (facts.reads_any_of(regs) || regs.overlaps(Regs::EXEC));
         let ends = |facts: &Facts| {
             is_vector(facts) || facts.op == Op::SWaitcnt && facts.simm == 0 || facts.waits_for(AluCounter::VmVsrc)
@@ -351,10 +351,11 @@ fn beside_matrix(look: &Look) -> Option<Hazard> {
     None
 }
 
-/// `s_setreg` of MODE, with vector arithmetic in front of it.
+/// `s_setreg` of bit 0 of MODE alone, with vector arithmetic in front of it. LLVM compares the whole immediate with the
+/// register's number, and puts nothing in front of what sets other fields, as its own code and Triton's do.
 fn mode(look: &Look) -> Option<Hazard> {
-    const MODE: u16 = 1;
-    if look.this.simm & 63 != MODE {
+    const BIT_0_OF_MODE: u16 = 1;
+    if look.this.simm != BIT_0_OF_MODE {
         return None;
     }
     let mut vectors = look.back().filter(|(_, facts)| is_vector(facts)).take(2);
