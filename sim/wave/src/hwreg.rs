@@ -7,8 +7,9 @@
 use crate::fault::FaultKind;
 use crate::hardware::{PRIVATE_APERTURE, SHARED_APERTURE, mode};
 use crate::micro_op::Stop;
+use crate::operand::Upper;
 use crate::wave::{Group, Wave};
-use sim_isa::{Inst, Op, Target};
+use sim_isa::{Inst, Op, Operand, Target};
 
 /// A field of a register: the number, the first bit and the width in the immediate of `s_getreg` and `s_setreg`.
 #[derive(Clone, Copy)]
@@ -170,8 +171,8 @@ fn find(target: Target, number: u16) -> Option<(&'static str, Content)> {
 
 /// Refuses what is not simulated of `s_getreg` and `s_setreg`.
 ///
-/// Of gfx1250's MODE bits 8 to 24 have upper parts of register numbers; kernels begin with writing bit 25, how memory
-/// accesses are repeated after page faults (there are none).
+/// Of gfx1250's MODE bits 12 to 19 have upper parts of register numbers, which [`upper_by_setreg`] follows; kernels
+/// begin with writing bit 25, how memory accesses are repeated after page faults (there are none).
 pub(crate) fn check(inst: &Inst) -> Result<(), FaultKind> {
     let writes = match inst.op {
         Op::SGetregB32 => false,
@@ -183,7 +184,9 @@ pub(crate) fn check(inst: &Inst) -> Result<(), FaultKind> {
         return refused(format!("hardware register {}, which {target:?} does not have", field.register));
     };
     let is_known = match content {
-        Content::Mode if target == Target::Gfx1250 => field.is_within(0, 8) || field.is_within(25, 1),
+        Content::Mode if target == Target::Gfx1250 => {
+            field.is_within(0, 8) || field.is_within(23, 1) || field.is_within(25, 1)
+        }
         Content::Mode => true,
         Content::SchedMode => field.is_within(0, 2),
         Content::Scratch => writes,
@@ -196,6 +199,19 @@ pub(crate) fn check(inst: &Inst) -> Result<(), FaultKind> {
     }
     let (does, last) = (if writes { "writing" } else { "reading" }, field.first + field.width - 1);
     refused(format!("{does} bits {} to {last} of hardware register HW_REG_{name}", field.first))
+}
+
+/// The upper parts of register numbers that an instruction sets beside what it names: on gfx1250 each
+/// `s_setreg_imm32_b32` of MODE writes bits 12 to 19 from its constant, whatever the field is. There the destination's
+/// come first, in `s_set_vgpr_msb` last (LLVM, `AMDGPULowerVGPREncoding::handleSetregMode`).
+pub(crate) fn upper_by_setreg(inst: &Inst) -> Option<Upper> {
+    let is_mode = Field::of(inst.simm).register == 1 && inst.op == Op::SSetregImm32B32;
+    match inst.src[0] {
+        Operand::Literal(value) if is_mode && inst.target == Target::Gfx1250 => {
+            Some(Upper(((value >> 12) as u8).rotate_right(2)))
+        }
+        _ => None,
+    }
 }
 
 fn refused(what: String) -> Result<(), FaultKind> {

@@ -98,6 +98,9 @@ impl Kernel {
         if !gfx12 && rsrc1.enable_ieee_mode() != 0 {
             mode |= mode::IEEE;
         }
+        if rsrc1.fp16_ovfl() != 0 {
+            mode |= mode::FP16_OVERFLOW;
+        }
         let wave32 = !target.is_gfx9() && descriptor.kernel_code_properties.enable_wavefront_size32() != 0;
         if target == Target::Gfx1250 && !wave32 {
             let what = "waves of 64 lanes, which gfx1250 does not have".to_owned();

@@ -7,6 +7,7 @@ use crate::exec::{self, Level};
 use crate::fault::FaultKind;
 use crate::flow::{Decoded, Reachable, branch_target, falls_through, jumps_by_register};
 use crate::hardware::slot;
+use crate::hwreg;
 use crate::memory::{Caching, Control, Path};
 use crate::micro_op::{Crossing, Handler, MicroOp, Scaling};
 use crate::operand::{Registers, Src, SrcKind, Upper};
@@ -139,6 +140,9 @@ impl<const L: usize> Builder<'_, L> {
         }
         if inst.op == Op::SSetVgprMsb {
             self.upper = Upper(inst.simm as u8);
+        }
+        if let Some(upper) = hwreg::upper_by_setreg(inst) {
+            self.upper = upper;
         }
         if is_nop(inst) {
             self.skipped += 1;

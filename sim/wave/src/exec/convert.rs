@@ -4,7 +4,7 @@
 
 use super::float::*;
 use super::small_float::*;
-use super::valu::{Bf16, Byte, F16, Halves, vops};
+use super::valu::{Bf16, Byte, Elem, F16, Halves, vops};
 
 /// To a fraction of 32767, rounded to nearest even.
 #[inline(always)]
@@ -26,11 +26,6 @@ fn pack(low: u16, high: u16) -> u32 {
 #[inline(always)]
 fn half_pair(low: f32, high: f32) -> u32 {
     pack(f32_to_half(low), f32_to_half(high))
-}
-
-#[inline(always)]
-fn halves(pair: u32) -> [f32; 2] {
-    [half_to_f32(pair as u16), half_to_f32((pair >> 16) as u16)]
 }
 
 #[inline(always)]
@@ -90,18 +85,18 @@ vops! {
     VCvtF16Bf8(a: Byte) -> F16 { F16(ocp::bf8_to_f32(a.0)) }
     VCvtPkF16Fp8(a: u16) -> u32 { half_pair(ocp::fp8_to_f32(a as u8), ocp::fp8_to_f32((a >> 8) as u8)) }
     VCvtPkF16Bf8(a: u16) -> u32 { half_pair(ocp::bf8_to_f32(a as u8), ocp::bf8_to_f32((a >> 8) as u8)) }
-    VCvtPkFp8F16(a: u32) -> u16 { u16::from_le_bytes(halves(a).map(ocp::f32_to_fp8)) }
-    VCvtPkBf8F16(a: u32) -> u16 { u16::from_le_bytes(halves(a).map(ocp::f32_to_bf8)) }
+    VCvtPkFp8F16(a: Halves) -> Codes<Fp8> { Codes::new(a.floats().map(ocp::f32_to_fp8)) }
+    VCvtPkBf8F16(a: Halves) -> Codes<Bf8> { Codes::new(a.floats().map(ocp::f32_to_bf8)) }
     VCvtF32Bf16(a: Bf16) -> f32 { a.0 }
     VCvtPkF32Fp8Gfx12(a: u16) -> u64 { pair(ocp::fp8_to_f32(a as u8), ocp::fp8_to_f32((a >> 8) as u8)) }
     VCvtPkF32Bf8Gfx12(a: u16) -> u64 { pair(ocp::bf8_to_f32(a as u8), ocp::bf8_to_f32((a >> 8) as u8)) }
-    VCvtPkFp8F32Gfx12(a: f32, b: f32) -> u16 { u16::from_le_bytes([ocp::f32_to_fp8(a), ocp::f32_to_fp8(b)]) }
-    VCvtPkBf8F32Gfx12(a: f32, b: f32) -> u16 { u16::from_le_bytes([ocp::f32_to_bf8(a), ocp::f32_to_bf8(b)]) }
+    VCvtPkFp8F32Gfx12(a: f32, b: f32) -> Codes<Fp8> { Codes::new([a, b].map(ocp::f32_to_fp8)) }
+    VCvtPkBf8F32Gfx12(a: f32, b: f32) -> Codes<Bf8> { Codes::new([a, b].map(ocp::f32_to_bf8)) }
     VCvtPkF32Fp8(a: u32) -> u64 { pair(fp8_to_f32(a as u8), fp8_to_f32((a >> 8) as u8)) }
     VCvtPkF32Bf8(a: u32) -> u64 { pair(bf8_to_f32(a as u8), bf8_to_f32((a >> 8) as u8)) }
     // `op_sel` chooses the half of the destination.
-    VCvtPkFp8F32(a: f32, b: f32) -> u16 { u16::from_le_bytes([f32_to_fp8(a), f32_to_fp8(b)]) }
-    VCvtPkBf8F32(a: f32, b: f32) -> u16 { u16::from_le_bytes([f32_to_bf8(a), f32_to_bf8(b)]) }
+    VCvtPkFp8F32(a: f32, b: f32) -> Codes<OneNan> { Codes::new([a, b].map(f32_to_fp8)) }
+    VCvtPkBf8F32(a: f32, b: f32) -> Codes<OneNan> { Codes::new([a, b].map(f32_to_bf8)) }
     VCvtPkaccumU8F32(a: f32, n: u32, c: u32) -> u32 {
         let shift = 8 * (n & 3);
         c & !(0xff << shift) | u32::from(a.round_ties_even() as u8) << shift
@@ -118,8 +113,8 @@ mod e5m3 {
 
     vops! {
         VCvtF32Fp8Gfx12(a: Byte) -> f32 { ocp::e5m3_to_f32(a.0) }
-        VCvtPkFp8F16(a: u32) -> u16 { u16::from_le_bytes(halves(a).map(ocp::f32_to_e5m3)) }
-        VCvtPkFp8F32Gfx12(a: f32, b: f32) -> u16 { u16::from_le_bytes([ocp::f32_to_e5m3(a), ocp::f32_to_e5m3(b)]) }
+        VCvtPkFp8F16(a: Halves) -> Codes<E5m3> { Codes::new(a.floats().map(ocp::f32_to_e5m3)) }
+        VCvtPkFp8F32Gfx12(a: f32, b: f32) -> Codes<E5m3> { Codes::new([a, b].map(ocp::f32_to_e5m3)) }
     }
 }
 

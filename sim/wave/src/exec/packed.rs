@@ -6,7 +6,7 @@ use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32, maximum32
 use super::half::{fma_bf16, fma16};
 use super::level::{Exec, Level, select};
 use super::small_float::ocp;
-use super::valu::{Bf16, Elem, F16, Finish, put_half, scalar, view};
+use super::valu::{Bf16, Elem, F16, Finish, put_half, saturated_half, scalar, view};
 use crate::hardware::mode;
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
@@ -60,8 +60,24 @@ impl<O: PackedOp, const L: usize> Exec<L> for Packed<O> {
             };
             result.0[i] = half(low, op.neg) | half(high, op.neg_hi) << 16;
         }
+        if O::T::SATURATES && wave.saturates {
+            saturate(&mut result, [a, b, c], low, high);
+        }
         wave.put(op.dst as usize, &result);
         Ok(())
+    }
+}
+
+/// Applies FP16_OVFL to pairs of f16.
+#[cold]
+#[inline(never)]
+fn saturate<const L: usize>(result: &mut Row<L>, sources: [&Row<L>; 3], low: u8, high: u8) {
+    for (lane, pair) in result.0.iter_mut().enumerate() {
+        let half = |bits: u32, select: u8| {
+            let source = |i: usize| sources[i].0[lane] >> if select >> i & 1 != 0 { 16 } else { 0 };
+            saturated_half(bits & 0xffff, (0..3).all(|i| source(i) & 0x7c00 != 0x7c00))
+        };
+        *pair = half(*pair, low) | half(*pair >> 16, high) << 16;
     }
 }
 

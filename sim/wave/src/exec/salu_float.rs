@@ -2,7 +2,7 @@
 //! Scalar f32 and f16 arithmetic of RDNA4 (RDNA4 ISA, "SALU floating point").
 
 use super::float::*;
-use super::valu::{Elem, F16, Finish, flushes};
+use super::valu::{Elem, F16, Finish, flushes, saturated_half};
 use crate::micro_op::{Handler, MicroOp};
 use crate::operand::Src;
 use crate::wave::{Group, Wave};
@@ -33,7 +33,9 @@ fn flushed_half<const L: usize>(wave: &Wave<L>, bits: u16) -> u16 {
 
 /// The upper half of the register becomes zero.
 fn write_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, result: f32) {
-    let result = flushed_half(wave, f32_to_half(result));
+    let half = f32_to_half(result);
+    let half = if wave.saturates { saturated_half(half.into(), result.is_finite()) as u16 } else { half };
+    let result = flushed_half(wave, half);
     wave.set_s(op.dst as usize, u32::from(result));
 }
 

@@ -4,7 +4,7 @@
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32, pow2};
 use super::integer::prng;
-use super::small_float::{by_chance, code, magnitude, ocp};
+use super::small_float::{self, Format, by_chance, code, magnitude, ocp};
 use crate::fault::FaultKind;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
@@ -19,13 +19,15 @@ pub(super) trait Small {
     const COUNT: usize;
     /// The code of `value`, its fraction rounded by `round`.
     fn encode(value: f32, round: fn(f64) -> f64) -> u32;
+    /// The code under FP16_OVFL, given that without it.
+    fn saturated(code: u32, value: f32) -> u32;
     /// The value of the lowest bits of `code`.
     fn decode(code: u32) -> f32;
 }
 
 macro_rules! small {
     ($($name:ident $bits:literal $mantissa:literal $count:literal
-        |$value:ident, $round:ident| $encode:expr, |$code:ident| $decode:expr;)*) => {$(
+        |$value:ident, $round:ident| $encode:expr, |$code:ident| $decode:expr $(, $format:ty)?;)*) => {$(
         pub(super) struct $name;
         impl Small for $name {
             const BITS: usize = $bits;
@@ -33,6 +35,10 @@ macro_rules! small {
             const COUNT: usize = $count;
             fn encode($value: f32, $round: fn(f64) -> f64) -> u32 {
                 $encode
+            }
+            fn saturated(code: u32, _value: f32) -> u32 {
+                $(let code = <$format>::saturated(code as u8, _value).into();)?
+                code
             }
             fn decode($code: u32) -> f32 {
                 $decode
@@ -42,8 +48,10 @@ macro_rules! small {
 }
 
 small! {
-    Fp8 8 3 8 |value, round| ocp::to_fp8(value, round).into(), |code| ocp::fp8_to_f32(code as u8);
-    Bf8 8 2 8 |value, round| ocp::to_bf8(value, round).into(), |code| ocp::bf8_to_f32(code as u8);
+    Fp8 8 3 8 |value, round| ocp::to_fp8(value, round).into(), |code| ocp::fp8_to_f32(code as u8),
+        small_float::Fp8;
+    Bf8 8 2 8 |value, round| ocp::to_bf8(value, round).into(), |code| ocp::bf8_to_f32(code as u8),
+        small_float::Bf8;
     Fp4 4 1 8 |value, round| saturated(value, 4, code(value, 1, 1, round)), |code| finite(code, 4, 1, 1);
     Fp6 6 3 16 |value, round| saturated(value, 6, code(value, 3, 1, round)), |code| finite(code, 6, 3, 1);
     Bf6 6 2 16 |value, round| saturated(value, 6, code(value, 2, 3, round)), |code| finite(code, 6, 2, 3);
@@ -178,6 +186,7 @@ fn pack<S: Small, W: Wide, const CHANCE: bool, const L: usize>(
                 true => S::encode(by_chance(value, random >> (16 * (i % 2)) << 16, 23 - S::MANTISSA), f64::trunc),
                 false => S::encode(value, f64::round_ties_even),
             };
+            let code = if wave.saturates { S::saturated(code, value) } else { code };
             if i % 2 == 1 {
                 random = prng(random);
             }

@@ -10,6 +10,7 @@ use super::valu::{Elem, F16};
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::wave::{Row, Wave};
 use sim_isa::Op;
+use std::marker::PhantomData;
 
 /// The value of a code without sign that is a number.
 #[inline(always)]
@@ -82,6 +83,65 @@ pub(crate) fn f32_to_fp8(value: f32) -> u8 {
 #[inline(always)]
 pub(crate) fn f32_to_bf8(value: f32) -> u8 {
     f32_to_small(value, 2, f64::round_ties_even)
+}
+
+/// A format of floats of eight bits.
+pub(super) trait Format: Copy {
+    /// The code of `value` under FP16_OVFL, given that without it: what has overflowed, infinities among it, is the
+    /// greatest number (CDNA3 and CDNA5 ISA, the tables of conversions to FP8 and BF8).
+    fn saturated(code: u8, value: f32) -> u8;
+}
+
+/// fp8 and bf8 of gfx942, whose only NaN an overflow is.
+#[derive(Clone, Copy)]
+pub(super) struct OneNan;
+
+impl Format for OneNan {
+    fn saturated(code: u8, value: f32) -> u8 {
+        let sign = if value < 0.0 { 0x80 } else { 0 };
+        if code == 0x80 && !value.is_nan() { 0x7f | sign } else { code }
+    }
+}
+
+/// A format of gfx12 with the code `OVERFLOW`, beside the bits of `SIGN`, for values that are too large.
+#[derive(Clone, Copy)]
+pub(super) struct Ocp<const OVERFLOW: u8, const SIGN: u8>;
+
+impl<const OVERFLOW: u8, const SIGN: u8> Format for Ocp<OVERFLOW, SIGN> {
+    fn saturated(code: u8, value: f32) -> u8 {
+        if code & !SIGN == OVERFLOW && !value.is_nan() { code - 1 } else { code }
+    }
+}
+
+pub(super) type Fp8 = Ocp<0x7f, 0x80>;
+pub(super) type Bf8 = Ocp<0x7c, 0x80>;
+pub(super) type E5m3 = Ocp<0xff, 0>;
+
+/// Two floats of eight bits, as a result.
+#[derive(Clone, Copy)]
+pub(super) struct Codes<F>(u16, PhantomData<F>);
+
+impl<F> Codes<F> {
+    #[inline(always)]
+    pub fn new(codes: [u8; 2]) -> Self {
+        Codes(u16::from_le_bytes(codes), PhantomData)
+    }
+}
+
+impl<F: Format> Elem for Codes<F> {
+    const HALF: bool = true;
+    const SATURATES: bool = true;
+    #[inline(always)]
+    fn from_bits(low: u32, _: u32) -> Self {
+        Codes(low as u16, PhantomData)
+    }
+    #[inline(always)]
+    fn to_bits(self) -> (u32, u32) {
+        (self.0.into(), 0)
+    }
+    fn saturate(bits: u32, [low, high]: [f32; 2], _: bool) -> u32 {
+        u32::from(F::saturated(bits as u8, low)) | u32::from(F::saturated((bits >> 8) as u8, high)) << 8
+    }
 }
 
 /// The small floats of gfx12.
@@ -164,12 +224,12 @@ pub(crate) mod ocp {
 /// The handler of a conversion that rounds by chance.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     Some(match op {
-        Op::VCvtSrFp8F32 => |wave, _, op| stochastic(wave, op, 20, |x| f32_to_small(x, 3, f64::trunc)),
-        Op::VCvtSrBf8F32 => |wave, _, op| stochastic(wave, op, 21, |x| f32_to_small(x, 2, f64::trunc)),
-        Op::VCvtSrFp8F32Gfx12 => |wave, _, op| stochastic(wave, op, 20, |x| ocp::to_fp8(x, f64::trunc)),
-        Op::VCvtSrBf8F32Gfx12 => |wave, _, op| stochastic(wave, op, 21, |x| ocp::to_bf8(x, f64::trunc)),
-        Op::VCvtSrFp8F16 => |wave, _, op| stochastic_half(wave, op, 20, |x| ocp::to_fp8(x, f64::trunc)),
-        Op::VCvtSrBf8F16 => |wave, _, op| stochastic_half(wave, op, 21, |x| ocp::to_bf8(x, f64::trunc)),
+        Op::VCvtSrFp8F32 => |wave, _, op| stochastic::<OneNan, L>(wave, op, 20, |x| f32_to_small(x, 3, f64::trunc)),
+        Op::VCvtSrBf8F32 => |wave, _, op| stochastic::<OneNan, L>(wave, op, 21, |x| f32_to_small(x, 2, f64::trunc)),
+        Op::VCvtSrFp8F32Gfx12 => |wave, _, op| stochastic::<Fp8, L>(wave, op, 20, |x| ocp::to_fp8(x, f64::trunc)),
+        Op::VCvtSrBf8F32Gfx12 => |wave, _, op| stochastic::<Bf8, L>(wave, op, 21, |x| ocp::to_bf8(x, f64::trunc)),
+        Op::VCvtSrFp8F16 => |wave, _, op| stochastic_half::<Fp8, L>(wave, op, 20, |x| ocp::to_fp8(x, f64::trunc)),
+        Op::VCvtSrBf8F16 => |wave, _, op| stochastic_half::<Bf8, L>(wave, op, 21, |x| ocp::to_bf8(x, f64::trunc)),
         Op::VCvtSrPkBf16F32 => |wave, _, op| stochastic_pair(wave, op, 16, |x| (x.to_bits() >> 16) as u16),
         Op::VCvtSrPkF16F32 => |wave, _, op| stochastic_pair(wave, op, 13, f32_to_half_rtz),
         _ => return None,
@@ -179,7 +239,9 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
 /// [`handler`] of those whose clamp bit stands for another format.
 pub(super) fn e5m3_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     match op {
-        Op::VCvtSrFp8F32Gfx12 => Some(|wave, _, op| stochastic(wave, op, 20, |x| ocp::to_e5m3(x, f64::trunc))),
+        Op::VCvtSrFp8F32Gfx12 => {
+            Some(|wave, _, op| stochastic::<E5m3, L>(wave, op, 20, |x| ocp::to_e5m3(x, f64::trunc)))
+        }
         _ => None,
     }
 }
@@ -209,14 +271,21 @@ fn stochastic_pair<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u3
 }
 
 /// An f16, rounded as [`stochastic`] rounds the f32 of the same value.
-fn stochastic_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u32, convert: fn(f32) -> u8) -> Step {
+fn stochastic_half<F: Format, const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    lost: u32,
+    convert: fn(f32) -> u8,
+) -> Step {
     let shift = 8 * u32::from(op.op_sel >> 2 & 3);
     let mut result = wave.v[op.dst as usize];
     for (lane, word) in result.0.iter_mut().enumerate() {
         let bits = wave.lane(&op.src[0], lane) >> op.src[0].shift;
         let (bits, _) = F16::modify_bits((bits & 0xffff, 0), op.neg & 1 != 0, op.abs & 1 != 0, wave.flush64);
         let moved = by_chance(half_to_f32(bits as u16), wave.lane(&op.src[1], lane), lost);
-        *word = *word & !(0xff << shift) | u32::from(convert(moved)) << shift;
+        let code = convert(moved);
+        let code = if wave.saturates { F::saturated(code, moved) } else { code };
+        *word = *word & !(0xff << shift) | u32::from(code) << shift;
     }
     wave.put(op.dst as usize, &result);
     Ok(())
@@ -225,13 +294,20 @@ fn stochastic_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u3
 /// The upper bits of source 1, as many as the mantissa loses, are added to it before it is cut off. `op_sel` chooses
 /// the byte of the destination; the others stay. The document prints rounding to nearest and a mantissa that wraps
 /// around; see docs/sim/numerics.md.
-fn stochastic<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lost: u32, convert: fn(f32) -> u8) -> Step {
+fn stochastic<F: Format, const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    lost: u32,
+    convert: fn(f32) -> u8,
+) -> Step {
     let shift = 8 * u32::from(op.op_sel >> 2 & 3);
     let mut result = wave.v[op.dst as usize];
     for (lane, word) in result.0.iter_mut().enumerate() {
         let x = f32::from_bits(wave.lane(&op.src[0], lane)).modify(op.neg & 1 != 0, op.abs & 1 != 0, wave.flush32);
         let moved = by_chance(x, wave.lane(&op.src[1], lane), lost);
-        *word = *word & !(0xff << shift) | u32::from(convert(moved)) << shift;
+        let code = convert(moved);
+        let code = if wave.saturates { F::saturated(code, moved) } else { code };
+        *word = *word & !(0xff << shift) | u32::from(code) << shift;
     }
     wave.put(op.dst as usize, &result);
     Ok(())

@@ -60,6 +60,8 @@ pub(crate) trait Elem: Copy {
     const USED: bool = true;
     /// Denormals are subject to MODE: 32 for f32, 64 for f16 and f64, 0 for other types.
     const FLUSH: u8 = 0;
+    /// A result that overflows is subject to MODE's FP16_OVFL: see [`Elem::saturate`].
+    const SATURATES: bool = false;
 
     fn from_bits(low: u32, high: u32) -> Self;
     fn to_bits(self) -> (u32, u32);
@@ -81,6 +83,22 @@ pub(crate) trait Elem: Copy {
     fn finish(self, _how: Finish) -> Self {
         self
     }
+
+    /// A float, or two in a dword. Other values are never infinite: zero stands for them.
+    fn floats(self) -> [f32; 2] {
+        [0.0; 2]
+    }
+
+    /// The bits of a result under FP16_OVFL: what has overflowed becomes the greatest finite value. `values` are those
+    /// converted, and `is_finite` says that all sources are finite.
+    fn saturate(bits: u32, _values: [f32; 2], _is_finite: bool) -> u32 {
+        bits
+    }
+}
+
+/// An f16 under FP16_OVFL, if what it is made of is finite.
+pub(crate) fn saturated_half(bits: u32, is_finite: bool) -> u32 {
+    if is_finite && bits & 0x7fff == 0x7c00 { bits - 1 } else { bits }
 }
 
 /// An f16, held as the f32 of the same value; what is computed is rounded when it is written.
@@ -136,6 +154,13 @@ impl Elem for Halves {
         let half = |bits: u32| F16::from_bits(bits, 0).finish(how).to_bits().0;
         Halves(half(self.0) | half(self.0 >> 16) << 16)
     }
+    const SATURATES: bool = true;
+    fn floats(self) -> [f32; 2] {
+        [half_to_f32(self.0 as u16), half_to_f32((self.0 >> 16) as u16)]
+    }
+    fn saturate(bits: u32, [low, high]: [f32; 2], _: bool) -> u32 {
+        saturated_half(bits & 0xffff, low.is_finite()) | saturated_half(bits >> 16, high.is_finite()) << 16
+    }
 }
 
 macro_rules! integers {
@@ -166,7 +191,7 @@ integers!(u32, i32, u16, i16, u64, i64);
 
 macro_rules! floats {
     ($($ty:ty, $flush:literal, $wide:literal, $half:literal, $min:expr, |$self:ident| $get:expr, |$new:ident| $wrap:expr,
-       |$low:ident, $high:ident| $from:expr, $to:expr $(, $bits:item)?);* $(;)?) => {$(
+       |$low:ident, $high:ident| $from:expr, $to:expr $(, $more:item)*);* $(;)?) => {$(
         impl Elem for $ty {
             const WIDE: bool = $wide;
             const HALF: bool = $half;
@@ -206,14 +231,17 @@ macro_rules! floats {
                 let $new = if how.flush && x.abs() < $min { x * 0.0 } else { x };
                 $wrap
             }
-            $($bits)?
+            $($more)*
         }
     )*};
 }
 
 floats! {
     f32, 32, false, false, f32::MIN_POSITIVE, |self| self, |x| x,
-        |low, _high| f32::from_bits(low), (f32::to_bits(self), 0);
+        |low, _high| f32::from_bits(low), (f32::to_bits(self), 0),
+        fn floats(self) -> [f32; 2] {
+            [self; 2]
+        };
     f64, 64, true, false, f64::MIN_POSITIVE, |self| self, |x| x,
         |low, high| f64::from_bits(u64::from(low) | u64::from(high) << 32),
         (f64::to_bits(self) as u32, (f64::to_bits(self) >> 32) as u32);
@@ -225,6 +253,13 @@ floats! {
             let bits = if flush && bits & 0x7c00 == 0 { bits & 0x8000 } else { bits };
             let bits = if abs { bits & 0x7fff } else { bits };
             (if neg { bits ^ 0x8000 } else { bits }, 0)
+        },
+        const SATURATES: bool = true;,
+        fn floats(self) -> [f32; 2] {
+            [self.0; 2]
+        },
+        fn saturate(bits: u32, _: [f32; 2], is_finite: bool) -> u32 {
+            saturated_half(bits, is_finite)
         };
     Bf16, 0, false, true, 0.0, |self| self.0, |x| Bf16(x),
         |low, _high| Bf16(bf16_to_f32(low as u16)), (u32::from(f32_to_bf16(self.0)), 0);
@@ -388,17 +423,33 @@ impl<O: VOp, const L: usize> Exec<L> for Valu<O> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let finish = Finish::new::<O::R, L>(wave, group, op);
+        let saturates = wave.saturates;
         let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
         let mut low = Row::<L>::ZERO;
         let mut high = Row::<L>::ZERO;
         for i in 0..L {
             (low.0[i], high.0[i]) = O::eval(a.get(i), b.get(i), c.get(i)).to_bits();
         }
+        if O::R::SATURATES && saturates {
+            saturate_row::<O, L>(&mut low, [a, b, c]);
+        }
         if finish.needed {
             finish_rows::<O::R, L>(&mut low, &mut high, finish);
         }
         put_elem::<O::R, L>(wave, op, &low, &high);
         Ok(())
+    }
+}
+
+/// Applies FP16_OVFL to the results of an op on these sources. Not inlined, as it is needed seldom.
+#[cold]
+#[inline(never)]
+fn saturate_row<O: VOp, const L: usize>(result: &mut Row<L>, [a, b, c]: [View<'_, L>; 3]) {
+    for (lane, bits) in result.0.iter_mut().enumerate() {
+        let (a, b, c) = (a.get::<O::A>(lane).floats(), b.get::<O::B>(lane).floats(), c.get::<O::C>(lane).floats());
+        let is_finite = [a, b, c].as_flattened().iter().all(|value| value.is_finite());
+        let values = if O::B::USED { [a[0], b[0]] } else { a };
+        *bits = O::R::saturate(*bits, values, is_finite);
     }
 }
 

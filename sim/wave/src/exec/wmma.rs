@@ -132,11 +132,13 @@ trait Element {
 
 /// An element of 16 bits, which C and D may have as well.
 trait Half: Element {
+    /// What FP16_OVFL limits results to.
+    const MOST: f32;
     fn round(value: f32) -> u16;
 }
 
 macro_rules! elements {
-    ($($name:ident $bits:literal $get:expr $(, $round:expr)?;)*) => {$(
+    ($($name:ident $bits:literal $get:expr $(, $round:expr, $most:expr)?;)*) => {$(
         struct $name;
         impl Element for $name {
             const BITS: usize = $bits;
@@ -146,6 +148,7 @@ macro_rules! elements {
             }
         }
         $(impl Half for $name {
+            const MOST: f32 = $most;
             #[inline(always)]
             fn round(value: f32) -> u16 {
                 $round(value)
@@ -156,8 +159,8 @@ macro_rules! elements {
 
 elements! {
     F32 32 f32::from_bits;
-    F16 16 |bits| half_to_f32(bits as u16), f32_to_half;
-    Bf16 16 |bits| bf16_to_f32(bits as u16), f32_to_bf16;
+    F16 16 |bits| half_to_f32(bits as u16), f32_to_half, 65504.0;
+    Bf16 16 |bits| bf16_to_f32(bits as u16), f32_to_bf16, f32::MAX;
     Fp8 8 |bits| ocp::fp8_to_f32(bits as u8);
     Bf8 8 |bits| ocp::bf8_to_f32(bits as u8);
 }
@@ -331,16 +334,21 @@ fn float32<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
     Ok(())
 }
 
+/// A result in 16 bits; with FP16_OVFL none that was finite becomes infinite.
+fn rounded<E: Half>(value: f32, saturates: bool) -> u16 {
+    E::round(if saturates && value.is_finite() { value.clamp(-E::MOST, E::MOST) } else { value })
+}
+
 /// RDNA3: D in 16 bits, one row in half of each register.
 fn one_half<E: Half, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let shift = if op.op_sel & 4 != 0 { 16 } else { 0 };
+    let (shift, saturates) = (if op.op_sel & 4 != 0 { 16 } else { 0 }, wave.saturates);
     let d = products::<Doubled, E, E, 16, L>(wave, op, |r, lane| {
         c_modified(op, E::get(source(wave, op, 2, r, lane) >> shift))
     });
     for (r, row) in d[..rows(L)].iter().enumerate() {
         let target = &mut wave.v[op.dst as usize + r];
         for (old, value) in target.0.iter_mut().zip(row) {
-            *old = *old & !(0xffff << shift) | u32::from(E::round(*value)) << shift;
+            *old = *old & !(0xffff << shift) | u32::from(rounded::<E>(*value, saturates)) << shift;
         }
     }
     Ok(())
@@ -371,7 +379,8 @@ fn narrowed<T: Layout, E: Half, const K: usize, const L: usize>(
 
 fn put_halves<E: Half, const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, d: &[[f32; L]; 8]) -> Step {
     for (n, pair) in d[..rows(L)].as_chunks::<2>().0.iter().enumerate() {
-        let word = |lane: usize| u32::from(E::round(pair[0][lane])) | u32::from(E::round(pair[1][lane])) << 16;
+        let half = |row: usize, lane: usize| u32::from(rounded::<E>(pair[row][lane], wave.saturates));
+        let word = |lane: usize| half(0, lane) | half(1, lane) << 16;
         wave.v[op.dst as usize + n] = Row(std::array::from_fn(word));
     }
     Ok(())

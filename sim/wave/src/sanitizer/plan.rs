@@ -10,6 +10,7 @@ use crate::caching;
 use crate::check::{self, Slice};
 use crate::flow::falls_through;
 use crate::hardware::slot;
+use crate::hwreg::upper_by_setreg;
 use crate::memory::Control;
 use crate::operand::{Registers, Upper};
 use crate::program::Program;
@@ -449,6 +450,7 @@ impl Walk {
         }
         match inst.op {
             Op::SSetVgprMsb => self.upper = Upper(inst.simm as u8),
+            Op::SSetregImm32B32 => self.upper = upper_by_setreg(inst).unwrap_or(self.upper),
             Op::SSetGprIdxOn | Op::SSetGprIdxMode => self.is_indexed = inst.simm & 15 != 0,
             Op::SSetGprIdxOff => self.is_indexed = false,
             _ => {}

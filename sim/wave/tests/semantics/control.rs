@@ -335,6 +335,80 @@ fn modes(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut after = before.clone();
     after.s[20] = before.mode >> 4 & ((1 << width) - 1);
     cases.push(Case::new(format!("s_getreg_b32 s20, hwreg(HW_REG_MODE, 4, {width})"), before, after));
+    cases.extend(overflows(machine, random));
+    cases
+}
+
+/// FP16_OVFL, which is bit 23 of MODE: results in f16 and in floats of eight bits are the greatest numbers where they
+/// would overflow. Infinities stay what they are in f16, and are as well the greatest number in eight bits.
+fn overflows(machine: Machine, random: &mut Random) -> Vec<Case> {
+    const BIT: u32 = 1 << 23;
+    // Beside what overflows in f16 and in bf8, or in fp8 as well, what does not; in f32 and f16.
+    let values = [1e6f32, -1e6, 65519.0, 500.0, -500.0, 300.0, 2.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    let mut before = State::random(machine, random);
+    before.exec = u64::MAX >> (64 - machine.lanes);
+    before.mode |= BIT;
+    for lane in before.lanes() {
+        before.v[1][lane] = values[lane % values.len()].to_bits();
+        // 60000, infinity, 2 as f16 in both halves.
+        before.v[3][lane] = [0x7b53_7b53, 0x7c00_7c00, 0x4000_4000][lane % 3];
+    }
+    let result = |text: &str, of: &dyn Fn(usize) -> u32| {
+        let mut after = before.clone();
+        before.lanes().for_each(|lane| after.v[2][lane] = of(lane));
+        Case::new(text, before.clone(), after)
+    };
+    let value = |lane: usize| values[lane % values.len()];
+    let nan_or = |lane: usize, nan: u32, code: u32| if value(lane).is_nan() { nan } else { code };
+    let pair = |word: u32| word & 0xffff | word << 16;
+    let mut cases = Vec::new();
+    let half = |lane: usize| match lane % values.len() {
+        0 | 2 => 0x7bff,
+        1 => 0xfbff,
+        3 => 0x5fd0,
+        4 => 0xdfd0,
+        5 => 0x5cb0,
+        6 => 0x4000,
+        7 => 0x7c00,
+        8 => 0xfc00,
+        _ => 0x7e00,
+    };
+    // 60000 + 60000; the upper half is another instruction's.
+    let sum = |lane: usize| [0x7bff, 0x7c00, 0x4400][lane % 3];
+    let half_of = |n: usize| if machine.before_gfx11() { format!("v{n}") } else { format!("v{n}.l") };
+    let (low, two) = (half_of(2), half_of(3));
+    cases.push(result(&format!("v_cvt_f16_f32 {low}, v1\nv_and_b32 v2, 0xffff, v2"), &half));
+    cases.push(result("v_pk_add_f16 v2, v3, v3", &|lane| pair(sum(lane))));
+    cases.push(result(&format!("v_add_f16 {low}, {two}, {two}\nv_and_b32 v2, 0xffff, v2"), &sum));
+    let is_eight = machine.target.is_gfx12() || machine.target == Target::Gfx942;
+    if !is_eight {
+        return cases;
+    }
+    // The codes of 500, 300 and 2; then the greatest number and NaN.
+    let codes = |lane: usize, [five, three, two, most, nan]: [u32; 5]| {
+        let sign = if value(lane) < 0.0 { 0x80 } else { 0 };
+        let code = match value(lane).abs() {
+            500.0 => five,
+            300.0 => three,
+            2.0 => two,
+            _ => most,
+        };
+        nan_or(lane, nan, code | sign)
+    };
+    let (fp8, bf8) = match machine.target {
+        Target::Gfx942 => ([0x7f, 0x7f, 0x48, 0x7f, 0x80], [0x64, 0x61, 0x44, 0x7f, 0x80]),
+        _ => ([0x7e, 0x79, 0x40, 0x7e, 0x7f], [0x60, 0x5d, 0x40, 0x7b, 0x7f]),
+    };
+    let both = |code: u32| code | code << 8;
+    // bf8 rounds 65519 up to what is beyond its greatest number, 57344.
+    for (name, format) in [("fp8", fp8), ("bf8", bf8)] {
+        let text = format!("v_cvt_pk_{name}_f32 {low}, v1, v1\nv_and_b32 v2, 0xffff, v2");
+        cases.push(result(&text, &|lane| both(codes(lane, format))));
+        let text = format!("v_mov_b32 v2, 0\nv_cvt_sr_{name}_f32 v2, v1, 0");
+        // bf8 has 448 and 256 below 500 and 300, which are cut off.
+        let cut = if name == "bf8" { [format[0] - 1, format[1] - 1, format[2], format[3], format[4]] } else { format };
+        cases.push(result(&text, &|lane| codes(lane, cut)));
+    }
     cases
 }
 
@@ -455,6 +529,5 @@ pub fn faults() {
     // Nothing is mapped at random addresses.
     assert!(matches!(fault("global_load_b32 v0, v[0:1], off"), FaultKind::MemoryViolation { .. }));
     assert!(matches!(fault("s_load_b32 s0, s[40:41], 0x0"), FaultKind::MemoryViolation { .. }));
-    assert!(matches!(fault("ds_load_b32 v0, v1"), FaultKind::LdsOutOfBounds { .. }));
     assert!(matches!(fault("scratch_load_b32 v0, v1, off"), FaultKind::ScratchOutOfBounds { .. }));
 }

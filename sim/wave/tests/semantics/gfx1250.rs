@@ -27,7 +27,8 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         cases.extend([(16, BF16), (13, F16)].map(|(lost, format)| pair_by_chance(machine, lost, format, random)));
         cases.extend([3, 2].map(|mantissa| half_by_chance(machine, mantissa, random)));
         cases.push(byte_to_half(machine, random));
-        cases.extend([beyond(machine, random), rows_exchanged(machine, random), places(machine, random)]);
+        cases.extend(beyond(machine, random));
+        cases.extend([rows_exchanged(machine, random), places(machine, random)]);
         for op in ["fma", "add", "mul", "max_num", "min_num"] {
             cases.push(doubles(machine, op, random));
         }
@@ -103,7 +104,7 @@ fn tabled_pair(machine: Machine, random: &mut Random) -> Case {
 
 /// Registers from v256 on: bits 0 and 1 are those of source 0, then come sources 1 and 2, bits 6 and 7 are the
 /// destination's. An op that adds to its destination reads it there.
-fn beyond(machine: Machine, random: &mut Random) -> Case {
+fn beyond(machine: Machine, random: &mut Random) -> [Case; 2] {
     let mut before = State::random(machine, random);
     let mut after = before.clone();
     for lane in before.lanes() {
@@ -130,9 +131,16 @@ fn beyond(machine: Machine, random: &mut Random) -> Case {
         "s_set_vgpr_msb 0",
         "v_mov_b32 v18, v5",
     ];
-    let mut case = Case::new(lines.join("\n"), before, after);
-    case.floats = vec![(16, Float::F32), (17, Float::F32)];
-    case
+    let floats = |mut case: Case| {
+        case.floats = vec![(16, Float::F32), (17, Float::F32)];
+        case
+    };
+    // The bits are in each constant that MODE is set by, from bit 12 on, those of the destination first.
+    let mut by_mode = after.clone();
+    by_mode.mode |= 1 << 25;
+    let set = |bits: u32| format!("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 25, 1), {:#x}", bits << 12 | 1);
+    let in_mode = [set(1), lines[1].into(), lines[2].into(), set(4), lines[4].into(), set(0), lines[6].into()];
+    [floats(Case::new(lines.join("\n"), before.clone(), after)), floats(Case::new(in_mode.join("\n"), before, by_mode))]
 }
 
 /// The second rows of one register and the first ones of another change places.
