@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Failures on demand, for tests of what programs do then: the n-th call of a function returns a
-//! status of choice and does nothing.
+//! Fault injection, for tests of a program's error handling: the n-th call of a function returns a chosen status and
+//! does nothing.
 //!
-//! `HSA_SIM_FAIL=<function>:<n>` chooses one for the life of the process, [`hsa_sim_fail`] at any
-//! time. Every exported function that returns a status can fail, under the name by which it is
-//! exported; `hsa_signal_create` counts as the `hsa_amd_signal_create` that it is. Functions that
-//! return none (loads, stores and waits of signals) cannot.
+//! `HSA_SIM_FAIL=<function>:<n>` chooses a call for the life of the process, [`hsa_sim_fail`] at any time. Every
+//! exported function that returns a status can fail, under its exported name; `hsa_signal_create` counts as
+//! `hsa_amd_signal_create`, which it calls. Functions without a status (loads, stores and waits of signals) cannot
+//! fail.
 
 use std::any::type_name;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hsa_abi::HsaStatus;
 use parking_lot::Mutex;
 
-/// Whether calls are counted. Off, a call costs one load.
+/// True if calls are counted. If false, a call costs one load.
 static ACTIVE: LazyLock<AtomicBool> = LazyLock::new(|| {
     let counted = [VARIABLE, "HSA_SIM_STATS"].iter().any(|name| std::env::var_os(name).is_some());
     AtomicBool::new(counted)
@@ -27,10 +27,10 @@ static PLAN: LazyLock<Mutex<Plan>> = LazyLock::new(|| Mutex::new(Plan::from_env(
 
 const VARIABLE: &str = "HSA_SIM_FAIL";
 
-/// Have no status, though they are guarded like those that do.
+/// Guarded functions without a status.
 const INFALLIBLE: [&str; 3] = ["hsa_amd_signal_wait_any", "hsa_amd_signal_wait_all", "hsa_sim_last_fault"];
 
-/// What fails, and the calls so far.
+/// Call that is to fail, and numbers of calls so far.
 #[derive(Debug, Default)]
 struct Plan {
     failure: Option<Failure>,
@@ -39,9 +39,9 @@ struct Plan {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
-    /// One call.
+    /// One call fails.
     Once { function: String, call: u64, status: HsaStatus },
-    /// Every call: the environment makes no sense.
+    /// Every call fails: the environment variable is malformed.
     Always,
 }
 
@@ -60,7 +60,7 @@ impl Plan {
         Self { failure, calls: BTreeMap::new() }
     }
 
-    /// Counts a call of `function`; its status when it is the one to fail.
+    /// Counts a call of `function`. Returns a status if the call is to fail.
     fn call(&mut self, function: &'static str) -> Option<HsaStatus> {
         let count = self.calls.entry(function).or_default();
         *count += 1;
@@ -81,7 +81,7 @@ fn parse(value: &str) -> Option<Failure> {
     (!function.is_empty()).then(|| Failure::Once { function: function.to_owned(), call, status })
 }
 
-/// Counts a call of the exported function whose body has the type `Body`; its status when it is to fail.
+/// Counts a call of the exported function whose body has the type `Body`. Returns a status if the call is to fail.
 pub(crate) fn status_of<Body>() -> Option<HsaStatus> {
     if !ACTIVE.load(Ordering::Relaxed) {
         return None;
@@ -90,18 +90,18 @@ pub(crate) fn status_of<Body>() -> Option<HsaStatus> {
     if INFALLIBLE.contains(&name) { None } else { PLAN.lock().call(name) }
 }
 
-/// The function that a closure is written in: `f` of `crate::module::f::{{closure}}`.
+/// Name of the function that a closure is written in: `f` of `crate::module::f::{{closure}}`.
 fn function_of(closure: &'static str) -> &'static str {
     let function = closure.trim_end_matches("::{{closure}}");
     function.rsplit("::").next().unwrap_or(function)
 }
 
-/// The functions that were called and how often; none where calls are not counted.
+/// Numbers of calls by function; empty if calls are not counted.
 pub(crate) fn calls() -> BTreeMap<&'static str, u64> {
     PLAN.lock().calls.clone()
 }
 
-/// Says that the function named by the environment was not called often enough to fail.
+/// Prints a warning if the function in the environment variable was not called often enough to fail.
 pub(crate) fn report_unused() {
     let plan = PLAN.lock();
     if let (Some(Failure::Once { function, call, .. }), true) = (&plan.failure, std::env::var_os(VARIABLE).is_some()) {
@@ -112,9 +112,9 @@ pub(crate) fn report_unused() {
     }
 }
 
-/// Not part of HSA. From now on call `call` of `function` returns `status` and does nothing, counting from 1 at the
-/// next one; what was chosen before no longer fails. Calls of all functions are counted anew, for
-/// [`hsa_sim_iterate_calls`]. With `call` 0 or a null `function` nothing fails.
+/// Not part of HSA. Makes call `call` of `function` return `status` and do nothing, counting from 1 at the next call.
+/// Replaces any earlier choice, and resets the counts of all functions for [`hsa_sim_iterate_calls`]. With `call` 0 or
+/// a null `function` no call fails.
 ///
 /// It may be called before `hsa_init`.
 ///
@@ -131,8 +131,8 @@ pub unsafe extern "C" fn hsa_sim_fail(function: *const c_char, call: u64, status
     ACTIVE.store(true, Ordering::Relaxed);
 }
 
-/// Not part of HSA. Calls back with the name of each function that was called since [`hsa_sim_fail`] and how often, in
-/// alphabetical order. The name is valid during the callback.
+/// Not part of HSA. Calls `callback` with the name of each function that was called since [`hsa_sim_fail`] and its
+/// number of calls, in alphabetical order. The name is valid during the callback.
 ///
 /// # Safety
 /// `callback` accepts `data`.

@@ -183,7 +183,7 @@ unsafe fn gpu_info(
     Ok(())
 }
 
-/// The specific instruction set comes first, then the generic one where the release knows it; the CPU has none.
+/// The specific instruction set comes first, then the generic one if the release knows it. The CPU has none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_agent_iterate_isas(
     agent: HsaAgent,
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn hsa_isa_get_info_alt(isa: HsaIsa, attribute: HsaIsaInfo
     })
 }
 
-/// A GPU's data caches; of the CPU's nothing is known.
+/// A GPU's data caches. The CPU reports none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_agent_iterate_caches(
     agent: HsaAgent,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Copies, and memory that the program shares with agents without a pool.
+//! Copies, and memory that the program shares with agents without a pool (SVM).
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -24,8 +24,8 @@ check_signatures! {
     hsa_amd_svm_attributes_get hsa_amd_svm_attributes_set hsa_amd_svm_prefetch_async
 }
 
-/// Where the host has a range. Refuses ranges that leave an allocation of this runtime, or that nobody was given access
-/// to yet.
+/// Returns the host address of a range. Refuses ranges that leave an allocation of this runtime, or to which no agent
+/// has access yet.
 fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<usize, HsaStatus> {
     let start = ptr.addr() as u64;
     let end = start.checked_add(size as u64).filter(|_| start != 0).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
@@ -45,7 +45,7 @@ fn check_range(machine: &Machine, ptr: *const c_void, size: usize) -> Result<usi
     }
 }
 
-/// The first address of a range that `agent`, whose DMA engine copies, cannot read or write.
+/// First address of a range that `agent`, whose DMA engine copies, cannot read or write.
 fn unreachable(machine: &Machine, agent: AgentIndex, (start, size): (usize, usize), writes: bool) -> Option<u64> {
     let end = (start + size) as u64;
     let mut at = start as u64;
@@ -62,8 +62,7 @@ fn unreachable(machine: &Machine, agent: AgentIndex, (start, size): (usize, usiz
     None
 }
 
-/// Copies at once, between any memory. Ranges that leave an allocation are refused. Null is refused even if nothing is
-/// to be copied.
+/// Copies synchronously, between any memory. Refuses ranges that leave an allocation, and null, even if the size is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, size: usize) -> HsaStatus {
     guard(|| {
@@ -83,7 +82,7 @@ pub unsafe extern "C" fn hsa_memory_copy(dst: *mut c_void, src: *const c_void, s
     })
 }
 
-/// What is written to these bytes of an allocation, if they are of one, needs no flush while this is there.
+/// Marks these bytes as accessed while the result exists. Host writes to them then need no flush.
 fn accesses(machine: &Machine, address: usize, size: usize) -> Accesses<'_> {
     let accesses = Accesses::new(&machine.host_writes);
     if let Some(range) = machine.memory.find(address as u64) {
@@ -100,9 +99,9 @@ unsafe fn copy(to: usize, from: usize, size: usize) {
     unsafe { to.copy_from(std::ptr::with_exposed_provenance(from), size) };
 }
 
-/// Waits for the dependencies to become zero on a thread of its own, copies, then decrements the
-/// completion signal. A copy of nothing does nothing, not even that. Where one of the agents is a GPU, its engine
-/// copies, the source's if both are, and faults where it has no access.
+/// Waits for the dependencies to become zero on a thread of its own, copies, then decrements the completion signal. A
+/// copy of 0 bytes does nothing and does not signal. If one of the agents is a GPU, its DMA engine copies (the source's
+/// if both are), and faults without access.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_async_copy(
     dst: *mut c_void,
@@ -148,13 +147,13 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
     })
 }
 
-/// Where the host has an address of an agent's.
+/// Host address of an agent's address.
 fn host_address(machine: &Machine, address: usize) -> usize {
     let range = machine.memory.find(address as u64);
     range.map_or(address, |range| address - range.base as usize + range.host as usize)
 }
 
-/// Whether a GPU's engine runs and has access to what it is to copy. If it has not, that is a memory fault.
+/// True if a GPU's DMA engine runs and has access to both ranges. Without access it raises a memory fault.
 fn can_copy(machine: &Machine, engine: AgentIndex, (dst, src): (usize, usize), size: usize) -> bool {
     if events::is_evicted(engine) {
         return false;
@@ -180,8 +179,8 @@ fn check_signals(machine: &Machine, signals: &[HsaSignal]) -> Result<(), HsaStat
     if signals.iter().all(user) { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_SIGNAL) }
 }
 
-/// Does `work` on a thread of its own when all dependencies are zero, then, if it says so, stamps and decrements the
-/// completion signal, if there is one.
+/// Runs `work` on a thread of its own when all dependencies are zero. If `work` returns true, stamps and decrements the
+/// completion signal, unless it is null.
 fn after(
     machine: &Arc<Machine>,
     dependencies: &[HsaSignal],
@@ -214,8 +213,8 @@ fn after(
     Ok(())
 }
 
-/// Waits for the dependencies to become zero on a thread of its own, notes the location (memory does
-/// not move here), then decrements the completion signal, which may be null.
+/// Waits for the dependencies to become zero on a thread of its own, records the location (memory does not move here),
+/// then decrements the completion signal, which may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_svm_prefetch_async(
     ptr: *mut c_void,
@@ -241,7 +240,7 @@ pub unsafe extern "C" fn hsa_amd_svm_prefetch_async(
     })
 }
 
-/// The pages that a range touches.
+/// Pages that a range touches.
 fn pages(ptr: *mut c_void, size: usize) -> Result<Range<u64>, HsaStatus> {
     let start = ptr.addr() as u64;
     let end = start.checked_add(size as u64).and_then(|end| end.checked_next_multiple_of(PAGE as u64));
@@ -251,8 +250,8 @@ fn pages(ptr: *mut c_void, size: usize) -> Result<Range<u64>, HsaStatus> {
     }
 }
 
-/// Gives agents access to memory that the program got from elsewhere, and says more of it: see
-/// [`crate::machine::svm`]. All attributes are set or none.
+/// Gives agents access to program memory from outside of HSA, and sets its attributes; see [`crate::machine::svm`].
+/// Sets all attributes or none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_svm_attributes_set(
     ptr: *mut c_void,
@@ -273,8 +272,8 @@ pub unsafe extern "C" fn hsa_amd_svm_attributes_set(
     })
 }
 
-/// See `hsa_ext_amd.h`. Where the pages of the range differ: an indeterminate memory model, no flag, no
-/// location, no access, the least granularity.
+/// See `hsa_ext_amd.h`. If the pages of the range differ: an indeterminate memory model, no flag, no location, no
+/// access, the least granularity.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_svm_attributes_get(
     ptr: *mut c_void,

@@ -22,7 +22,7 @@ check_signatures! {
     hsa_executable_get_symbol_by_name hsa_executable_symbol_get_info
 }
 
-/// The bytes must stay valid until the reader is destroyed; what is loaded is copied.
+/// The bytes must stay valid until the reader is destroyed. Loading copies them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_code_object_reader_create_from_memory(
     code_object: *const c_void,
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn hsa_code_object_reader_destroy(reader: HsaCodeObjectRea
     guard(|| machine()?.executables.destroy_reader(reader))
 }
 
-/// Profile, rounding mode and options choose nothing here.
+/// Ignores profile, rounding mode and options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_create_alt(
     profile: HsaProfile,
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn hsa_executable_create_alt(
     })
 }
 
-/// What a running kernel accesses of the executable's variables from now on is a fault.
+/// A running kernel that accesses the executable's variables from now on faults.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_destroy(executable: HsaExecutable) -> HsaStatus {
     guard(|| {
@@ -77,8 +77,8 @@ pub unsafe extern "C" fn hsa_executable_destroy(executable: HsaExecutable) -> Hs
     })
 }
 
-/// A code object for another target is refused with `ERROR_INCOMPATIBLE_ARGUMENTS`, a malformed one
-/// with `ERROR_INVALID_CODE_OBJECT`; standard error says what was found. Of the options only "" is known.
+/// A code object for another target is refused with `ERROR_INCOMPATIBLE_ARGUMENTS`, a malformed one with
+/// `ERROR_INVALID_CODE_OBJECT`; standard error has the reason. The only accepted option string is "".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_load_agent_code_object(
     executable: HsaExecutable,
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn hsa_executable_freeze(executable: HsaExecutable, _optio
     guard(|| machine()?.executables.freeze(executable))
 }
 
-/// What was loaded is valid (0): loading refuses everything else.
+/// Always valid (0): loading refuses everything else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_validate_alt(
     executable: HsaExecutable,
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn hsa_executable_validate_alt(
     })
 }
 
-/// All symbols are of agents, so that none is found without one. Kernels are named with their `.kd`.
+/// All symbols belong to agents, so a look-up without an agent finds none. Kernels' names end in `.kd`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_get_symbol_by_name(
     executable: HsaExecutable,
@@ -152,7 +152,8 @@ pub unsafe extern "C" fn hsa_executable_get_symbol_by_name(
     })
 }
 
-/// Attributes of kernels fail for variables, and the other way round; but both have their address under both names.
+/// Attributes of kernels fail for variables, and the other way round, except that both have their address under both
+/// names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_executable_symbol_get_info(
     symbol: HsaExecutableSymbol,
@@ -270,7 +271,7 @@ pub(super) unsafe extern "C" fn query_host_address(
     })
 }
 
-/// Loader extension: not supported by this runtime, and says so.
+/// Loader extension: returns that this runtime does not support it.
 pub(super) unsafe extern "C" fn query_segment_descriptors(
     _descriptors: *mut HsaLoaderSegmentDescriptor,
     _count: *mut usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The indices of queues, which are words of the `amd_queue_t` that programs may also access directly.
+//! Indices of queues: words of the `amd_queue_t`, which programs may also access directly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ fn read_index<'a>(queue: *const HsaQueue) -> &'a AtomicU64 {
     unsafe { AtomicU64::from_ptr(&raw mut (*queue).read_dispatch_id) }
 }
 
-/// Stores the read index of a queue whose packets the program processes; others advance by themselves.
+/// Stores the read index of a queue whose packets the program processes. Other queues advance theirs themselves.
 fn store_read_index(queue: *const HsaQueue, value: u64, order: Ordering) {
     let soft = machine().and_then(|machine| Ok(machine.queue(queue.addr() as u64)?.soft));
     if soft == Ok(true) {

@@ -25,7 +25,7 @@ check_signatures! {
     hsa_amd_pointer_info hsa_amd_pointer_info_set_userdata hsa_amd_memory_lock_to_pool
 }
 
-/// See [`hsa_sim_memory_part_gap`]. A row of a small matrix that is one too many still ends in it.
+/// See [`hsa_sim_memory_part_gap`]. An access one row beyond a small matrix still ends in the gap.
 const PART_GAP: usize = 4096;
 
 /// Regions are the agent's pools under another name.
@@ -143,7 +143,7 @@ unsafe fn pool_info(
     Ok(())
 }
 
-/// Between an agent and another agent's pool that it may access there is one hop, as ROCR knows no more of any way.
+/// Between an agent and another agent's pool that it may access there is always one hop, as in ROCR.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_agent_memory_pool_get_info(
     agent: HsaAgent,
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn hsa_amd_agent_memory_pool_get_info(
     })
 }
 
-/// The way between two agents, of which one is a GPU at least: XGMI in a hive or where they share their memory.
+/// Link between two agents, at least one of which is a GPU: XGMI in a hive, or if they share their memory.
 fn link(agent: &Agent, owner: &Agent) -> HsaMemoryPoolLinkInfo {
     let xgmi = match (&agent.gpu, &owner.gpu) {
         (Some(_), Some(gpu)) => agent.is_in_hive_with(gpu),
@@ -194,8 +194,8 @@ fn link(agent: &Agent, owner: &Agent) -> HsaMemoryPoolLinkInfo {
     }
 }
 
-/// The memory is page-aligned and need not be zero; agents may access exactly `size` bytes of it. Of the
-/// flags only that for executable memory makes a difference: packet processors take commands from no other.
+/// The memory is page-aligned and need not be zero. Agents may access exactly `size` bytes of it. The only effective
+/// flag is the one for executable memory: packet processors take commands from no other memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_pool_allocate(
     pool: HsaMemoryPool,
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_allocate(
     })
 }
 
-/// Freeing null does nothing. What a running kernel accesses of the memory from now on is a fault.
+/// Freeing null does nothing. A running kernel that accesses the memory from now on faults.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus {
     guard(|| {
@@ -231,21 +231,20 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus
     })
 }
 
-/// Of this runtime alone: bytes to leave unused behind each part of an allocation that a program uses by itself, so
-/// that what is accessed beyond its end is not in the next one; 0 without the check `bounds`, when parts need not be
-/// told of.
+/// Not part of HSA. Returns the number of bytes to leave unused behind each suballocation, so that an access beyond its
+/// end does not hit the next one; 0 without the check `bounds`, when suballocations need not be announced.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsa_sim_memory_part_gap() -> usize {
     machine().map_or(0, |machine| if machine.config.checks.bounds { PART_GAP } else { 0 })
 }
 
-/// Of this runtime alone: says that `size` bytes from `ptr` on, a part of an allocation, are in use by themselves. With
-/// the check `bounds` kernels may then access no other bytes of the allocation than such parts, and each access only
-/// one; with the check `init` nobody has written the part yet. Without them this does nothing. For programs that cut
-/// what they allocate into pieces, which look it up by its name.
+/// Not part of HSA. Announces that `size` bytes from `ptr` on are a suballocation in use. With the check `bounds`,
+/// kernels may then access no other bytes of the allocation than suballocations, and each access only one; with the
+/// check `init`, the suballocation counts as uninitialized. Without these checks, this does nothing. Programs that
+/// suballocate look the function up by its name.
 ///
 /// # Safety
-/// None is needed: the addresses are compared alone.
+/// None is needed: the addresses are only compared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_sim_memory_part_begin(ptr: *const c_void, size: usize) -> HsaStatus {
     guard(|| {
@@ -265,7 +264,7 @@ pub unsafe extern "C" fn hsa_sim_memory_part_begin(ptr: *const c_void, size: usi
     })
 }
 
-/// Of this runtime alone: the part that begins at `ptr` is no longer in use.
+/// Not part of HSA. Announces that the suballocation that begins at `ptr` is no longer in use.
 ///
 /// # Safety
 /// As [`hsa_sim_memory_part_begin`].
@@ -282,9 +281,9 @@ pub unsafe extern "C" fn hsa_sim_memory_part_end(ptr: *const c_void) -> HsaStatu
     })
 }
 
-/// Replaces the set of agents that may access the allocation which starts at `ptr`; its owner always
-/// may. The CPU can be named for every pool. Where the release knows it, mapped virtual memory around `ptr` can be read
-/// and written by the agents, too.
+/// Replaces the set of agents that may access the allocation which starts at `ptr`. Its owner always may. The CPU can
+/// be named for every pool. In releases that know it, agents also get read and write access to mapped virtual memory
+/// around `ptr`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_agents_allow_access(
     agent_count: u32,
@@ -328,8 +327,8 @@ pub unsafe extern "C" fn hsa_amd_agents_allow_access(
     })
 }
 
-/// Agents have the memory where the host has it, unless the kernel driver has no shared virtual memory for one of the
-/// GPUs (`svm=no`). Without agents, all may access it.
+/// Agents have the memory at its host address, unless the kernel driver has no shared virtual memory for one of the
+/// GPUs (`svm=no`). Without a list of agents, all may access it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_lock(
     host_ptr: *mut c_void,
@@ -345,7 +344,7 @@ pub unsafe extern "C" fn hsa_amd_memory_lock(
     })
 }
 
-/// As `hsa_amd_memory_lock`, with the properties of a host pool.
+/// As [`hsa_amd_memory_lock`], with the properties of a host pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_memory_lock_to_pool(
     host_ptr: *mut c_void,
@@ -406,7 +405,7 @@ unsafe fn lock(
     Ok(())
 }
 
-/// Whether the process has something at all pages of a range, as the kernel driver wants of what it registers.
+/// True if the process has mapped all pages of a range, which the kernel driver requires for registration.
 fn is_mapped(base: u64, size: usize) -> bool {
     let start = base as usize / PAGE * PAGE;
     let bytes = (base as usize - start).saturating_add(size);
@@ -420,10 +419,10 @@ pub unsafe extern "C" fn hsa_amd_memory_unlock(host_ptr: *mut c_void) -> HsaStat
     guard(|| machine()?.memory.unlock(host_ptr.addr() as u64))
 }
 
-/// See `hsa_ext_amd.h`. As ROCR does (`Runtime::PtrInfo`), this gives memory from pools a host address whether the host
-/// may access it or not, calls memory of extended scope fine-grained, and lists no CPU. Locked memory is only known
-/// where locking moves it, by either address: with shared virtual memory the kernel driver alone knows of it. Addresses
-/// that are reserved with nothing mapped there have a base and a size, and no owner.
+/// See `hsa_ext_amd.h`. As in ROCR (`Runtime::PtrInfo`), memory from pools has a host address even without host access,
+/// memory of extended scope counts as fine-grained, and the CPU is not listed. Locked memory is known only if locking
+/// moves it, by either address: with shared virtual memory only the kernel driver knows of it. Reserved addresses with
+/// nothing mapped have a base and a size, and no owner.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_pointer_info(
     ptr: *const c_void,
@@ -501,7 +500,7 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
     })
 }
 
-/// Attaches a pointer of the program's to the allocation that starts at `ptr`.
+/// Attaches a pointer of the program to the allocation that starts at `ptr`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_pointer_info_set_userdata(ptr: *const c_void, user_data: *mut c_void) -> HsaStatus {
     guard(|| {

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The exported HSA functions. Each checks its arguments, calls the [machine](crate::machine) and
-//! turns the result into a status; none lets a panic out.
+//! The exported HSA functions. Each checks its arguments, calls the [machine](crate::machine) and turns the result into
+//! a status. None lets a panic out.
 //!
-//! What they do is specified by HSA Runtime 1.2 and, for `hsa_amd_*`, `hsa_ext_amd.h`; their
-//! documentation here only says what is particular to this runtime. The signatures are those of
-//! [`hsa_abi::pfn`], which the compiler checks.
+//! HSA Runtime 1.2 and, for `hsa_amd_*`, `hsa_ext_amd.h` specify the functions. Their documentation here only describes
+//! this runtime's own behaviour. The signatures are those of [`hsa_abi::pfn`]; the compiler checks them.
 //!
 //! # Safety
 //!
-//! As in C: pointers must be valid for what the specification says is read or written through them,
-//! and handles must have come from this runtime. Handles of agents, pools, regions, instruction sets,
-//! readers, executables, symbols and queues are checked and may be garbage; handles of signals are
-//! followed by everything but creation, destruction and packets.
+//! As in C: pointers must be valid for the reads and writes that the specification describes, and handles must have
+//! come from this runtime. Handles of agents, pools, regions, instruction sets, readers, executables, symbols and
+//! queues are checked and may be garbage. Handles of signals are followed by everything except creation, destruction
+//! and packets.
 
 #![allow(clippy::missing_safety_doc, reason = "the module's documentation has it, once for all")]
 
@@ -53,8 +52,8 @@ macro_rules! check_signatures {
 }
 use check_signatures;
 
-/// Runs the body of an exported function and turns its outcome into a status. The body is a closure
-/// written in that function, by which failures on demand ([`inject`]) know its name.
+/// Runs the body of an exported function and turns its outcome into a status. The body is a closure in that function,
+/// by which fault injection ([`inject`]) knows its name.
 fn guard<Body: FnOnce() -> Result<(), HsaStatus>>(body: Body) -> HsaStatus {
     if let Some(status) = inject::status_of::<Body>() {
         return status;
@@ -90,7 +89,7 @@ impl<T> Out<T> {
     }
 }
 
-/// The `value` of a `get_info` function, of whatever type the attribute has.
+/// The `value` argument of a `get_info` function. The attribute decides its type.
 struct Value(*mut c_void);
 
 impl Value {
@@ -130,7 +129,7 @@ impl Value {
     }
 }
 
-/// The elements of an array argument; null only if it has none.
+/// Elements of an array argument, which may be null if there are none.
 ///
 /// # Safety
 /// The pointer is valid for reads of `count` aligned elements for as long as the slice is used.

@@ -15,7 +15,7 @@ use crate::machine::agent::{self, CPU};
 use crate::machine::queue::{MAX_SIZE, MIN_SIZE, Queue, Request};
 use crate::machine::{machine, signal};
 
-/// Most bytes of scratch of a work-item.
+/// Maximum bytes of scratch of a work-item.
 const MAX_PRIVATE_SEGMENT: u32 = 262_128;
 
 /// The address of a queue for functions that refuse null as an argument, not as a queue.
@@ -29,10 +29,10 @@ check_signatures! {
     hsa_amd_profiling_set_profiler_enabled hsa_amd_profiling_get_dispatch_time
 }
 
-/// The queue is an `amd_queue_t` in host memory, its doorbell a word that is watched, so that bare
-/// stores work. It is for any number of producers, whatever is asked. The segment sizes are hints that nothing here
-/// needs. The callback runs on a thread of the runtime, and must not destroy the queue: ROCR waits forever for the
-/// callback's end then. Without one an error ends the process.
+/// The queue is an `amd_queue_t` in host memory. Its doorbell is a polled word, so that bare stores work. It supports
+/// any number of producers, whatever the type argument. The segment sizes are unused hints. The callback runs on a
+/// thread of the runtime and must not destroy the queue: ROCR would wait forever for the end of the callback. Without a
+/// callback an error ends the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_queue_create(
     agent: HsaAgent,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn hsa_queue_create(
     })
 }
 
-/// The program processes the packets itself; the queue only holds them and its indices.
+/// The program processes the packets itself. The queue only holds them and its indices.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_soft_queue_create(
     region: HsaRegion,
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn hsa_amd_queue_get_info(
     })
 }
 
-/// The mask is only checked: kernels cannot tell where they run. Targets with wave32 enable compute units
+/// Only checks the mask: kernels cannot tell on which compute unit they run. Targets with wave32 enable compute units
 /// in pairs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     })
 }
 
-/// The priority is only checked: every queue has a processor of its own. A queue that failed cannot have another one.
+/// Only checks the priority: every queue has a processor of its own. A queue that failed cannot get another priority.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_queue_set_priority(queue: *mut HsaQueue, priority: HsaQueuePriority) -> HsaStatus {
     guard(|| {
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn hsa_queue_inactivate(queue: *mut HsaQueue) -> HsaStatus
     })
 }
 
-/// Completion signals of packets that complete from now on are stamped, or not.
+/// Enables or disables timestamps in the completion signals of packets that complete from now on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_profiling_set_profiler_enabled(queue: *mut HsaQueue, enable: c_int) -> HsaStatus {
     guard(|| {
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn hsa_amd_profiling_set_profiler_enabled(queue: *mut HsaQ
     })
 }
 
-/// Translates what the GPU wrote to the signal to the system's clock. Whether it wrote anything is not known.
+/// Translates the GPU's timestamps in the signal to the system's clock. Does not check that there are any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_profiling_get_dispatch_time(
     agent: HsaAgent,

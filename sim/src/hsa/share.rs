@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Memory and signals of other processes and other libraries. There are none: what is simulated lives
-//! in this process only. Arguments are checked, and then these functions fail with the status that ROCR
-//! has for a kernel driver that cannot share.
+//! Memory and signals of other processes and other libraries. There are none: everything simulated lives in this
+//! process. These functions check their arguments, and then fail with ROCR's status for a kernel driver that cannot
+//! share.
 
 use std::ffi::{c_int, c_void};
 
@@ -19,7 +19,7 @@ check_signatures! {
     hsa_amd_portable_export_dmabuf hsa_amd_portable_close_dmabuf
 }
 
-/// The outcome of a function that cannot do what it is for, once HSA is initialised.
+/// Result of an unsupported function, after the check that HSA is initialized.
 fn refuse(status: HsaStatus) -> Result<(), HsaStatus> {
     machine()?;
     Err(status)

@@ -32,8 +32,8 @@ pub unsafe extern "C" fn hsa_signal_create(
 }
 
 /// See `hsa_ext_amd.h`. Signals are visible to all agents of this process, and not to other processes. A signal for
-/// GPUs only, for other processes, or with consumers of which none is a CPU, has no interrupt: who waits for it polls.
-/// Only where that is asked are consumers looked at; they are checked more strictly than ROCR does.
+/// GPUs only, for other processes, or with consumers but no CPU among them, has no interrupt: waiters poll it.
+/// Consumers matter only in that case, and are checked more strictly than in ROCR.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_create(
     initial_value: HsaSignalValue,
@@ -74,8 +74,8 @@ pub unsafe extern "C" fn hsa_signal_destroy(signal: HsaSignal) -> HsaStatus {
     })
 }
 
-/// The value word of a signal. A null or destroyed signal ends the process, as there is no status to return: as in
-/// ROCR, whose exception nobody catches.
+/// Value word of a signal. A null or destroyed signal ends the process, because there is no status to return. ROCR
+/// throws an uncaught exception then.
 fn word(signal: HsaSignal) -> &'static AtomicI64 {
     if signal.is_null() || signal::kind(signal) == AmdSignalKind::INVALID {
         eprintln!(
@@ -87,14 +87,14 @@ fn word(signal: HsaSignal) -> &'static AtomicI64 {
     signal::value(signal)
 }
 
-/// Tells those who wait for `signal` that its value was changed.
+/// Wakes the waiters of `signal` after a change of its value.
 fn changed(signal: HsaSignal) {
     if let Ok(machine) = machine() {
         machine.signals.changed(signal);
     }
 }
 
-/// Stores a value; a doorbell's goes to the hardware doorbell and wakes its queue.
+/// Stores a value. A store to a doorbell goes to the hardware doorbell and wakes its queue.
 fn store(signal: HsaSignal, value: HsaSignalValue, order: Ordering) {
     let word = word(signal);
     if signal::kind(signal) == AmdSignalKind::DOORBELL {
@@ -122,7 +122,7 @@ macro_rules! loads_and_stores {
             check_signatures! { $load }
         )*
         $(
-            /// See HSA Runtime 2.4. Silent stores wake waiters as the others do.
+            /// See HSA Runtime 2.4. Silent stores wake waiters, too.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $store(signal: HsaSignal, value: HsaSignalValue) {
                 store(signal, value, Ordering::$store_order);
@@ -213,7 +213,7 @@ exchanges! {
     hsa_signal_exchange_screlease hsa_signal_cas_screlease Release Relaxed;
 }
 
-/// When a wait of `ticks` ends; `None` for waits beyond a machine's life.
+/// End of a wait of `ticks`; `None` for waits beyond a machine's life.
 fn deadline(ticks: u64) -> Option<Instant> {
     const _: () = assert!(CLOCK_HZ == 1_000_000_000);
     Instant::now().checked_add(Duration::from_nanos(ticks)).filter(|_| ticks < u64::MAX / 2)
@@ -227,9 +227,9 @@ fn wait(conditions: &[Condition], timeout_hint: u64, state: HsaWaitState) -> Opt
     machine.signals.wait_any(how, conditions, deadline(timeout_hint), || machine.watch(), || machine.stopping())
 }
 
-/// Blocks without spinning, whatever the hint says; but a blocked wait for a signal with an interrupt does not see bare
-/// stores. The result is zero for a signal that is destroyed meanwhile. A condition that HSA does not define is never
-/// met; ROCm 6.2 does not wait for such and returns zero.
+/// Blocks without spinning, whatever the hint says. A blocked wait for a signal with an interrupt does not notice bare
+/// stores. The result is zero if the signal is destroyed meanwhile. A condition that HSA does not define is never met;
+/// ROCm 6.2 returns zero for it without waiting.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_signal_wait_scacquire(
     signal: HsaSignal,
@@ -264,8 +264,8 @@ pub unsafe extern "C" fn hsa_signal_wait_relaxed(
     unsafe { hsa_signal_wait_scacquire(signal, condition, compare_value, timeout_hint, wait_state_hint) }
 }
 
-/// The conditions of a wait for several signals, each with its position. Null signals are left out, but as in ROCR
-/// their conditions and operands are not: the signals behind get those of others. ROCm 6.2 ends the process for null.
+/// Conditions of a wait for several signals, each with its position. Null signals are skipped, but, as in ROCR, not
+/// their conditions and operands: the signals behind take those of others. ROCm 6.2 ends the process for null.
 ///
 /// # Safety
 /// The arrays have `count` elements.
@@ -295,10 +295,9 @@ unsafe fn conditions(
 /// Blocks as [`hsa_signal_wait_scacquire`] does, and polls if any signal has no interrupt. Returns `u32::MAX` when an
 /// argument is invalid, and in ROCm 6.2 after the timeout.
 ///
-/// As ROCR's since 2025-03 (`hsa_ext_amd.cpp`, `signal.cpp`) it must not time out: ROCR takes -1 for an index
-/// then, of which the least that comes is a wrong answer and the likely end a segmentation fault. The value
-/// that it tells is right for the first signal only; that of another one ROCR stores behind its list until 2026-07,
-/// which is reported here.
+/// As with ROCR since 2025-03 (`hsa_ext_amd.cpp`, `signal.cpp`), the wait must not time out. ROCR then takes -1 for an
+/// index: the least effect is a wrong result, the likely one a segmentation fault. The returned value is right for the
+/// first signal only: until 2026-07 ROCR stores the value of another signal behind its list, which is reported here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_wait_any(
     signal_count: u32,
@@ -342,7 +341,7 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_any(
     result
 }
 
-/// Says, once in a process, what a wait that has ended by the signal `index` of `count` costs on hardware.
+/// Warns, once in a process, of ROCR's write beyond its list after a wait that ended by the signal `index` of `count`.
 #[cold]
 fn report_overrun(index: usize, count: usize) {
     static ONCE: Once = Once::new();
@@ -354,9 +353,9 @@ fn report_overrun(index: usize, count: usize) {
     });
 }
 
-/// Blocks without spinning, whatever the hint says, until every condition has held, not necessarily at
-/// once. Returns 0, or `u32::MAX` after the timeout or when an argument is invalid. Null signals are
-/// zero and meet every condition.
+/// Blocks without spinning, whatever the hint says, until every condition has been met, not necessarily all at once.
+/// Returns 0, or `u32::MAX` after the timeout or for an invalid argument. Null signals count as zero and meet every
+/// condition.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_wait_all(
     signal_count: u32,

@@ -23,14 +23,14 @@ const LOADER_MINOR: u16 = 1;
 /// `HSA_EXTENSION_AMD_PROFILER`, the only extension that ROCR always says it has.
 const AMD_PROFILER_EXTENSION: usize = 0x200;
 
-/// Starts the machine that the environment describes, or takes another reference on it.
+/// Starts the machine that the environment describes, or takes another reference to it.
 #[unsafe(no_mangle)]
 #[allow(clippy::redundant_closure, reason = "`guard` takes the function's name from it")]
 pub unsafe extern "C" fn hsa_init() -> HsaStatus {
     guard(|| machine::init())
 }
 
-/// Drops a reference; the last one stops the machine and takes all its memory away.
+/// Drops a reference. The last one stops the machine and frees all its memory.
 #[unsafe(no_mangle)]
 #[allow(clippy::redundant_closure, reason = "`guard` takes the function's name from it")]
 pub unsafe extern "C" fn hsa_shut_down() -> HsaStatus {
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn hsa_status_string(status: HsaStatus, string: *mut *cons
     })
 }
 
-/// The statuses that ROCR has a text for: its statuses but `ERROR_RESOURCE_BUSY`.
+/// Text of a status that ROCR has a text for: all of its statuses except `ERROR_RESOURCE_BUSY`.
 fn status_text(status: HsaStatus) -> Option<&'static std::ffi::CStr> {
     macro_rules! texts {
         ($($name:ident $text:literal)*) => {
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *m
     })
 }
 
-/// Only version 1 of AMD's loader extension is there.
+/// Only version 1 of AMD's loader extension is supported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_system_major_extension_supported(
     extension: HsaExtension,
@@ -167,8 +167,7 @@ pub unsafe extern "C" fn hsa_system_major_extension_supported(
     })
 }
 
-/// Fills as much of the loader extension's table as the caller has room for; entries beyond 1.01 are
-/// left as they are.
+/// Fills as much of the loader extension's table as the caller has room for. Leaves entries beyond 1.01 unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_system_get_major_extension_table(
     extension: HsaExtension,
@@ -196,7 +195,7 @@ pub unsafe extern "C" fn hsa_system_get_major_extension_table(
     })
 }
 
-/// See [`machine::events`] for what is told to whom. Handlers are called in the order of their registration.
+/// See [`machine::events`] for the events and their receivers. Handlers are called in the order of their registration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_register_system_event_handler(
     callback: Option<HsaAmdSystemEventCallback>,
@@ -209,8 +208,8 @@ pub unsafe extern "C" fn hsa_amd_register_system_event_handler(
     })
 }
 
-/// Not part of HSA. Has a GPU meet a memory fault at address 0 that none of its queues has made, or reset as the kernel
-/// driver does when it hangs: see [`machine::events`].
+/// Not part of HSA. Raises a memory fault of a GPU at address 0 that none of its queues has caused, or resets the GPU
+/// as the kernel driver does when it hangs; see [`machine::events`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_sim_raise(agent: HsaAgent, event: HsaAmdEventType) -> HsaStatus {
     guard(|| {
@@ -228,12 +227,11 @@ pub unsafe extern "C" fn hsa_sim_raise(agent: HsaAgent, event: HsaAmdEventType) 
     })
 }
 
-/// Not part of HSA, whose error callback carries no more than a status. Copies the text of the fault
-/// that stopped `queue`, or of the last fault of any queue when `queue` is null, into `buffer`: the
-/// kernel, pc, mnemonic, encoding and address, or what is wrong with a packet. The text is cut to
-/// `length` bytes with its NUL; the result is its whole length without the NUL, zero if there is none.
-/// It may be called from the error callback. A program that calls it shows faults by itself: from the first call on
-/// they are no longer printed.
+/// Not part of HSA, whose error callback has only a status. Copies the text of the fault that stopped `queue`, or of
+/// the last fault of any queue when `queue` is null, into `buffer`: the kernel, pc, mnemonic, encoding and address, or
+/// the error in a packet. The text is cut to `length` bytes with its NUL. The result is its whole length without the
+/// NUL; zero if there is no fault. It may be called from the error callback. From the first call on, faults are no
+/// longer printed, because the program shows them itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_sim_last_fault(queue: *const HsaQueue, buffer: *mut c_char, length: usize) -> usize {
     let mut text = String::new();

@@ -17,7 +17,7 @@ check_signatures! {
     hsa_amd_vmem_map hsa_amd_vmem_unmap hsa_amd_vmem_set_access
 }
 
-/// `HSA_AMD_VMEM_ADDRESS_NO_REGISTER`, the only flag; addresses are registered nowhere here.
+/// `HSA_AMD_VMEM_ADDRESS_NO_REGISTER`, the only flag. It has no effect here.
 const NO_REGISTER: u64 = 1;
 
 /// Nothing can access the addresses yet. Another range is reserved when `address` is not free.
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn hsa_amd_vmem_address_free(va: *mut c_void, size: usize)
     })
 }
 
-/// All memory is alike here, pinned or not.
+/// All memory is the same here, pinned or not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_vmem_handle_create(
     pool: HsaMemoryPool,
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn hsa_amd_vmem_map(
     })
 }
 
-/// Only a whole mapping can be undone. What a running kernel accesses of it from now on is a fault.
+/// Only a whole mapping can be undone. A running kernel that accesses it from now on faults.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_vmem_unmap(va: *mut c_void, size: usize) -> HsaStatus {
     guard(|| {
@@ -108,8 +108,7 @@ pub unsafe extern "C" fn hsa_amd_vmem_unmap(va: *mut c_void, size: usize) -> Hsa
     })
 }
 
-/// Kernels are held to what their agent was given. The host program can read and write as soon as any
-/// agent can.
+/// Kernels are limited to the access of their agent. The host program can read and write as soon as any agent can.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_vmem_set_access(
     va: *mut c_void,
