@@ -155,11 +155,13 @@ static iree_status_t submit_host_call(const case_t* self, rig_t* rig, stream_t* 
 // Command buffers
 //===----------------------------------------------------------------------===//
 
-static iree_status_t record_into(const case_t* self, rig_t* rig, iree_hal_command_buffer_t* commands) {
+// Records with |buffers|, or with a table's slots where |self| has a table.
+static iree_status_t record_into(const case_t* self, rig_t* rig, iree_hal_buffer_t* const* buffers,
+                                 iree_hal_command_buffer_t* commands) {
   iree_hal_buffer_ref_t bindings[PROGRAM_BINDINGS];
   for (uint32_t i = 0; i < IREE_ARRAYSIZE(bindings); ++i) {
     bindings[i] = self->has_table ? iree_hal_make_indirect_buffer_ref(i, 0, RIG_BUFFER_SIZE)
-                                  : iree_hal_make_buffer_ref(rig->buffers[i], 0, RIG_BUFFER_SIZE);
+                                  : iree_hal_make_buffer_ref(buffers[i], 0, RIG_BUFFER_SIZE);
   }
   IREE_RETURN_IF_ERROR(iree_hal_command_buffer_begin(commands));
   for (uint32_t i = 0; i < self->dispatches; ++i) {
@@ -172,18 +174,55 @@ static iree_status_t record_into(const case_t* self, rig_t* rig, iree_hal_comman
   return iree_hal_command_buffer_end(commands);
 }
 
-static iree_status_t record_program(const case_t* self, rig_t* rig) {
+static iree_status_t record_with(const case_t* self, rig_t* rig, iree_hal_buffer_t* const* buffers) {
   iree_hal_command_buffer_release(rig->program);
   rig->program = NULL;
   IREE_RETURN_IF_ERROR(iree_hal_command_buffer_create(
       rig->device, self->is_borrowed ? IREE_HAL_COMMAND_BUFFER_MODE_UNRETAINED : IREE_HAL_COMMAND_BUFFER_MODE_DEFAULT,
       IREE_HAL_COMMAND_CATEGORY_DISPATCH, IREE_HAL_QUEUE_AFFINITY_ANY, self->has_table ? PROGRAM_BINDINGS : 0,
       &rig->program));
-  return record_into(self, rig, rig->program);
+  return record_into(self, rig, buffers, rig->program);
 }
+
+static iree_status_t record_program(const case_t* self, rig_t* rig) { return record_with(self, rig, rig->buffers); }
 
 static iree_status_t submit_recording(const case_t* self, rig_t* rig, stream_t* stream) {
   return record_program(self, rig);
+}
+
+// A recording whose buffers are of allocations that still wait for a semaphore. The recording is not executed.
+static iree_status_t submit_waiting_recording(const case_t* self, rig_t* rig, stream_t* stream) {
+  const iree_hal_buffer_params_t params = {
+      .usage = IREE_HAL_BUFFER_USAGE_DEFAULT,
+      .type = IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL,
+  };
+  iree_hal_semaphore_t* gate = NULL;
+  IREE_RETURN_IF_ERROR(iree_hal_semaphore_create(rig->device, IREE_HAL_QUEUE_AFFINITY_ANY, 0,
+                                                 IREE_HAL_SEMAPHORE_FLAG_DEFAULT, &gate));
+  iree_hal_buffer_t* buffers[PROGRAM_BINDINGS] = {NULL};
+  iree_status_t status = iree_ok_status();
+  for (uint32_t i = 0; i < PROGRAM_BINDINGS && iree_status_is_ok(status); ++i) {
+    link_t link;
+    next_link(self, rig, stream, &link);
+    link.semaphores[link.waits.count] = gate;
+    link.values[link.waits.count++] = 1;
+    status = submitted(
+        stream, iree_hal_device_queue_alloca(rig->device, stream->affinity, link.waits, link.signals, NULL, params,
+                                             RIG_BUFFER_SIZE, IREE_HAL_ALLOCA_FLAG_NONE, &buffers[i]));
+  }
+  if (iree_status_is_ok(status)) status = record_with(self, rig, buffers);
+  status = iree_status_join(status, iree_hal_semaphore_signal(gate, 1, NULL));
+  for (uint32_t i = 0; i < PROGRAM_BINDINGS && buffers[i]; ++i) {
+    link_t link;
+    next_link(self, rig, stream, &link);
+    status = iree_status_join(
+        status, submitted(stream, iree_hal_device_queue_dealloca(rig->device, stream->affinity, link.waits,
+                                                                 link.signals, buffers[i],
+                                                                 IREE_HAL_DEALLOCA_FLAG_NONE)));
+    iree_hal_buffer_release(buffers[i]);
+  }
+  iree_hal_semaphore_release(gate);
+  return status;
 }
 
 static iree_status_t submit_program(const case_t* self, rig_t* rig, stream_t* stream) {
@@ -369,6 +408,7 @@ const case_t cases[] = {
     PROGRAM_CASES("static", false, 1000, 1),
     PROGRAM_CASES("table", true, 1000, 1),
     RECORD("unretained", false, 10, 8, .is_borrowed = true),
+    {.name = "record/waiting/100", .submit = submit_waiting_recording, PROGRAM(false, 100, 1)},
     REPLAY("borrowed", true, 1000, "submit", 1, .is_borrowed = true, .floor = replay_floor),
     PROGRAM_CASES("static", false, 10000, 1),
     PROGRAM_CASES("table", true, 10000, 1),
