@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Agents and their memory pools, and the handles that name them.
+//! Agents, their memory pools, and the handles for both.
 
 use std::ops::BitOr;
 
@@ -40,17 +40,17 @@ impl AgentMask {
         Self(1 << agent.0)
     }
 
-    /// The set without those of another.
+    /// The set without the agents of another set.
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// How many agents the set has.
+    /// Number of agents in the set.
     pub const fn count(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether the set has `agent`.
+    /// True if the set contains `agent`.
     pub const fn has(self, agent: AgentIndex) -> bool {
         self.0 & Self::of(agent).0 != 0
     }
@@ -69,17 +69,17 @@ impl BitOr for AgentMask {
 pub struct Agent {
     /// Its position.
     pub index: AgentIndex,
-    /// Which of the machine's GPUs it is, visible ones or not, from 0.
+    /// Index among the machine's GPUs, including invisible ones, from 0.
     pub ordinal: usize,
-    /// What GPU it is; `None` for the CPU.
+    /// Properties of the GPU; `None` for the CPU.
     pub gpu: Option<Gpu>,
-    /// Bytes of its memory.
+    /// Size of the agent's memory in bytes.
     pub memory: u64,
-    /// Its global pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`.
+    /// Flags of the global pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`.
     pub global_pools: Vec<u32>,
-    /// A GPU's registers that flush host writes, if the host reaches them.
+    /// A GPU's registers that flush host writes, if the host can access them.
     pub hdp: Option<Registers>,
-    /// Which kernel arguments it may hold.
+    /// Model of the scalar cache's lines of kernel arguments.
     pub scalar_cache: Mutex<ScalarCache>,
     /// A GPU's performance counters.
     pub performance: Performance,
@@ -102,8 +102,8 @@ pub struct Pool {
     pub global_flags: u32,
 }
 
-/// The global pools of a CPU, in ROCR's order (`CpuAgent::InitRegionList`): 6.2 has none of extended scope, and an
-/// APU's CPU none that is coarse-grained.
+/// Flags of a CPU's global pools, in ROCR's order (`CpuAgent::InitRegionList`). 6.2 has no pool of extended scope, and
+/// an APU's CPU no coarse-grained pool.
 pub fn cpu_pools(release: Release, is_apu: bool) -> Vec<u32> {
     let extended = (release >= Release::Rocm7_0).then_some(HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED);
     let coarse = (!is_apu).then_some(HSA_GLOBAL_FLAG_COARSE_GRAINED);
@@ -118,7 +118,7 @@ const REGION_TAG: u64 = 0x5245_474e << 32;
 const ISA_TAG: u64 = 0x4953_4100 << 32;
 const CACHE_TAG: u64 = 0x4341_4348 << 32;
 
-/// Takes a handle apart; `None` when its tag is another.
+/// Splits a handle into agent and slot; `None` if its tag is not `tag`.
 fn untag(handle: u64, tag: u64) -> Option<(AgentIndex, usize)> {
     let value = handle ^ tag;
     (value >> 32 == 0).then_some((AgentIndex((value >> 8) as usize), (value & 0xff) as usize))
@@ -151,7 +151,7 @@ impl Agent {
         })
     }
 
-    /// How the agent may access a pool of `owner` (`hsa_amd_memory_pool_access_t`), as ROCR answers
+    /// The agent's access to a pool of `owner` (`hsa_amd_memory_pool_access_t`), as ROCR reports it
     /// (`MemoryRegion::GetAccessInfo`).
     pub fn access_to(&self, pool: Pool, owner: &Agent) -> HsaMemoryPoolAccess {
         let fine = pool.global_flags & HSA_GLOBAL_FLAG_FINE_GRAINED != 0;
@@ -167,8 +167,8 @@ impl Agent {
         }
     }
 
-    /// Whether there is a way from this agent to memory of `owner`, as the kernel driver's topology says: to the host's
-    /// always, to a GPU's where all of its memory is in the PCI aperture, or over XGMI.
+    /// True if the kernel driver's topology has a link from this agent to `owner`'s memory: always to the host's, to a
+    /// GPU's if all of its memory is in the PCI aperture, or over XGMI.
     pub fn is_linked_to(&self, owner: &Agent) -> bool {
         match (&self.gpu, &owner.gpu) {
             (_, None) => true,
@@ -180,7 +180,7 @@ impl Agent {
         }
     }
 
-    /// Whether XGMI links this GPU with another.
+    /// True if XGMI links this GPU with another.
     pub fn is_in_hive_with(&self, other: &Gpu) -> bool {
         self.target().is_some_and(|target| target.in_hive() && target.name == other.target.name)
     }
@@ -197,7 +197,7 @@ impl Pool {
         HsaRegion { handle: tagged(REGION_TAG, self.owner, self.slot) }
     }
 
-    /// Whether memory can be allocated from it.
+    /// True if memory can be allocated from the pool.
     pub fn allocatable(self) -> bool {
         self.segment == HsaAmdSegment::GLOBAL
     }

@@ -1,29 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The caches of a GPU, for `HSA_SIM_MEMORY=strict`: what was written stays unseen, and what was read stays as it was,
-//! for as long as the memory model lets it (HSA SysArch 3; AMDGPUUsage, "Memory Model"). So a fence that is missing is
+//! Cache model of a GPU, for `HSA_SIM_MEMORY=strict`. Written data stays invisible to others, and read data stays
+//! stale, for as long as the memory model allows (HSA SysArch 3; AMDGPUUsage, "Memory Model"). So a missing fence gives
 //! a wrong result.
 //!
-//! Some compute units, each with a cache for vector memory, are in front of a cache that they share, the L2; two of
-//! them have a cache for scalar memory. Vector stores stay in their unit until a wave of it waits for its stores or has
-//! an instruction performed in the L2 (an atomic, a store of agent scope or more, a write-back), until a packet
-//! releases to its agent, until waves have had many turns, or until nothing has run for a while. The L2 holds
-//! coarse-grained memory alone: what is fine-grained, or not from a pool, is not cached there. It is written back and
-//! read anew by packets that release to and acquire from the system, and by instructions of that scope.
+//! The model has a few compute units, each with a vector cache, in front of a shared cache, the L2. Two units each
+//! share a scalar cache. A unit keeps vector stores until one of these events:
 //!
-//! In between there is, from gfx10 on, a cache of each shader array, GL1, for what is read. The waves of a workgroup
-//! are on two units of one array where the kernel is in WGP mode. A gfx942 of several dies has an L2 in each, over
-//! which workgroups are spread. Its memory is local to all of them, so that the hardware invalidates what a die has
-//! read when another one writes it back (MTYPE RW with probes; AMDGPUUsage, "Memory Model GFX942", and Linux,
-//! `gmc_v9_0_get_coherence_flags`): what can be seen is that a die keeps what was written, until an instruction or a
-//! packet releases to the agent. Stores and atomics of agent scope go beyond. What all dies see is the L2 of a GPU of
-//! one die here, so that what is for the host needs the system's scope on both.
+//! * one of its waves waits for its stores, or has an instruction performed in the L2 (an atomic, a store of agent
+//! scope   or more, a write-back);
+//! * a packet releases to its agent;
+//! * waves have had many turns, or nothing has run for a while.
 //!
-//! None is ever too small. With a seed, lines are sometimes written back or read anew without need.
+//! The L2 holds coarse-grained memory only; fine-grained memory, and memory from outside of pools, is not cached there.
+//! Packets that release to or acquire from the system, and instructions of system scope, write back and invalidate the
+//! L2.
 //!
-//! Kinder than a GPU: loads wait for loads; code is read once. The HSA runtime invalidates instruction caches when it
-//! has loaded code (ROCR, `GpuAgent::InvalidateCodeCaches`, called by the loader), and nobody else can write code that
-//! packets name.
+//! From gfx10 on, each shader array has a read cache between units and L2, the GL1. In WGP mode the waves of a
+//! workgroup run on two units of one array. A gfx942 with several dies has an L2 in each die, and spreads workgroups
+//! over the dies. Its memory is local to all of them: when a die writes back, the hardware invalidates the lines that
+//! other dies have read (MTYPE RW with probes; AMDGPUUsage, "Memory Model GFX942", and Linux,
+//! `gmc_v9_0_get_coherence_flags`). So the visible effect is that a die keeps its writes until an instruction or a
+//! packet releases to the agent. Stores and atomics of agent scope bypass the die. The model's L2 is common to all
+//! dies, so that memory for the host needs system scope with one die or several.
+//!
+//! Caches have no capacity limit. With a seed, lines are sometimes written back or invalidated without need.
+//!
+//! The model is more lenient than a GPU in two ways: loads wait for loads, and code is read once. The HSA runtime
+//! invalidates instruction caches after it has loaded code (ROCR, `GpuAgent::InvalidateCodeCaches`, called by the
+//! loader), and nobody else can write code that packets name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -39,29 +44,30 @@ use super::hdp::Accesses;
 use super::memory::{AllocationInfo, Mapping, MemoryMap};
 use super::random::Random;
 
-/// Bytes of a line.
+/// Bytes of a cache line.
 const LINE: u64 = 128;
 
-/// Compute units that have caches of their own.
+/// Number of modelled compute units, each with a vector cache.
 const UNITS: usize = 4;
 
-/// Shader arrays or dies, to which they belong in turns.
+/// Number of shader arrays or dies. Units belong to them in turns.
 const HALVES: usize = 2;
 
-/// Turns of waves, on whatever unit, for which one keeps stores at most: a wave that polls sees them at last.
+/// Number of waves' turns, on any unit, after which a unit writes its stores back, so that a polling wave sees them
+/// eventually.
 const TURNS: u32 = 1 << 10;
 
 /// The caches of an agent.
 #[derive(Debug)]
 pub struct AgentCaches(Mutex<State>);
 
-/// What is between the caches of compute units and what all of an agent's share, for each half of them.
+/// Caches between the units' caches and the L2, one for each half of the units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Middle {
     Nothing,
-    /// What a shader array has read.
+    /// A shader array's read cache, GL1.
     Array,
-    /// What was written in a die.
+    /// A die's written lines.
     Die,
 }
 
@@ -72,23 +78,23 @@ struct State {
     middle: [Cache; HALVES],
     vector: [Cache; UNITS],
     scalar: [Cache; HALVES],
-    /// What was accessed, by address.
+    /// Ranges that were accessed, by address.
     ranges: BTreeMap<u64, CachedRange>,
-    /// Of the memory map when the ranges were as they are.
+    /// Generation of the memory map that the ranges belong to.
     generation: u64,
-    /// Turns of waves since a unit has written back.
+    /// Waves' turns since each unit's last write-back.
     turns: [u32; UNITS],
     random: Option<Random>,
 }
 
-/// A range of memory that is cached.
+/// A cached range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CachedRange {
     base: u64,
     end: u64,
-    /// Where the host has its base.
+    /// Host address of the base.
     host: u64,
-    /// The L2 holds it.
+    /// True if the L2 caches the range.
     is_shared: bool,
 }
 
@@ -99,7 +105,7 @@ impl CachedRange {
         Self { base: range.base, end: range.base + range.size, host: range.host, is_shared }
     }
 
-    /// Where the host has a line, the first bytes of which may be outside.
+    /// Host address of a line. Its first bytes may be outside of the range.
     fn host_line(&self, line: u64) -> u64 {
         self.host.wrapping_add(line.wrapping_sub(self.base))
     }
@@ -107,28 +113,28 @@ impl CachedRange {
 
 #[derive(Debug, Default)]
 struct Cache {
-    /// By the base of their range.
+    /// Copies, by the base of their range.
     copies: BTreeMap<u64, Copied>,
-    /// Lines of another one are read anew.
+    /// Counter of invalidations. A line from an earlier epoch is read again.
     epoch: u64,
 }
 
-/// What a cache holds of a range.
+/// A cache's copy of a range.
 #[derive(Debug)]
 struct Copied {
-    /// Of the range's first line.
+    /// Address of the range's first line.
     start: u64,
     data: Mapping,
     lines: HashMap<u64, Line>,
-    /// Those with bytes that were written.
+    /// Lines with written bytes.
     written: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
-    /// Of the cache when it was read, plus one; zero if it was not.
+    /// The cache's epoch when the line was read, plus one; zero if it was not read.
     read: u64,
-    /// A bit for each byte that is not written back.
+    /// Mask of the bytes that are not written back.
     written: u128,
 }
 
@@ -143,7 +149,7 @@ impl Copied {
         self.data.base() as u64 + (address - self.start)
     }
 
-    /// Notes bytes of a line as written.
+    /// Marks bytes of a line as written.
     fn write(&mut self, line: u64, bytes: u128) {
         let state = self.lines.entry(line).or_default();
         if state.written == 0 {
@@ -158,7 +164,7 @@ impl Cache {
         self.copies.entry(range.base).or_insert_with(|| Copied::new(range).expect("memory for the copies in a cache"))
     }
 
-    /// Reads a line from `source`, if this cache does not have it, but for what was written here.
+    /// Reads a line from `source`, unless the cache has it. Keeps the bytes that were written here.
     fn read(&mut self, range: CachedRange, line: u64, source: u64) {
         let epoch = self.epoch + 1;
         let copy = self.copy(range);
@@ -170,24 +176,24 @@ impl Cache {
         }
     }
 
-    /// Whether a line need not be read.
+    /// True if the cache holds a valid copy of the line.
     fn has(&self, range: CachedRange, line: u64) -> bool {
         let state = self.copies.get(&range.base).and_then(|copy| copy.lines.get(&line));
         state.is_some_and(|state| state.read == self.epoch + 1)
     }
 
-    /// Brings a line that has bytes that were written up to date with `source`; others do not matter.
+    /// Updates a line with written bytes from `source`, except for those bytes. Does nothing for other lines.
     fn refresh(&mut self, range: CachedRange, line: u64, source: u64) {
         self.copy(range).lines.entry(line).or_default().read = 0;
         self.read(range, line, source);
     }
 
-    /// The bytes of a line that were written.
+    /// Mask of the bytes of a line that were written.
     fn written(&self, range: CachedRange, line: u64) -> u128 {
         self.copies.get(&range.base).and_then(|copy| copy.lines.get(&line)).map_or(0, |state| state.written)
     }
 
-    /// Forgets a line with what was written there.
+    /// Removes a line together with its written bytes.
     fn remove(&mut self, range: CachedRange, line: u64) {
         if let Some(copy) = self.copies.get_mut(&range.base) {
             copy.lines.remove(&line);
@@ -198,7 +204,7 @@ impl Cache {
         self.epoch += 1;
     }
 
-    /// All lines that have bytes that were written, with those bytes; then they have none.
+    /// Returns all lines with written bytes: base of the range, line, mask. Clears the masks.
     fn take_written(&mut self) -> Vec<(u64, u64, u128)> {
         let mut taken = Vec::new();
         for (&base, copy) in &mut self.copies {
@@ -212,13 +218,13 @@ impl Cache {
     }
 }
 
-/// A bit for each byte of `bytes`, which lie on `line`.
+/// Mask of `bytes`, which lie on `line`.
 fn mask(line: u64, bytes: &Range<u64>) -> u128 {
     let (first, count) = (bytes.start - line, bytes.end - bytes.start);
     (u128::MAX >> (128 - count)) << first
 }
 
-/// The lines of an access.
+/// Lines of an access, with masks of the accessed bytes.
 fn lines(address: u64, size: u64) -> impl Iterator<Item = (u64, u128)> {
     let end = address + size;
     (address / LINE * LINE..end).step_by(LINE as usize).map(move |line| {
@@ -227,7 +233,7 @@ fn lines(address: u64, size: u64) -> impl Iterator<Item = (u64, u128)> {
     })
 }
 
-/// Copies the bytes of a line whose bits are set, in as large pieces as are aligned. The addresses are the line's.
+/// Copies the bytes of a line whose bits are set, in pieces as large as alignment allows. The addresses are the line's.
 fn move_bytes(source: u64, target: u64, mut bytes: u128) {
     while bytes != 0 {
         let at = bytes.trailing_zeros();
@@ -250,7 +256,7 @@ fn move_bytes(source: u64, target: u64, mut bytes: u128) {
 }
 
 impl AgentCaches {
-    /// Empty ones.
+    /// Creates empty caches.
     pub fn new(gpu: &Gpu, seed: Option<u64>) -> Self {
         let between = match gpu.target.name.starts_with("gfx9") {
             false => Middle::Array,
@@ -270,7 +276,7 @@ impl AgentCaches {
         }))
     }
 
-    /// A packet's acquire fence. The caller keeps memory mapped, here and below.
+    /// Performs a packet's acquire fence. The caller keeps memory mapped, as in the functions below.
     pub fn acquire(&self, machine: &Machine, scope: HsaFenceScope) {
         let (agent, system) = (scope != HsaFenceScope::NONE, scope == HsaFenceScope::SYSTEM);
         self.control(
@@ -285,7 +291,7 @@ impl AgentCaches {
         );
     }
 
-    /// A packet's release fence.
+    /// Performs a packet's release fence.
     pub fn release(&self, machine: &Machine, scope: HsaFenceScope) {
         let (agent, system) = (scope != HsaFenceScope::NONE, scope == HsaFenceScope::SYSTEM);
         let control =
@@ -293,7 +299,7 @@ impl AgentCaches {
         self.control(machine, control);
     }
 
-    /// What a packet does to the caches of all units.
+    /// Performs a packet's cache operations on the caches of all units.
     pub fn control(&self, machine: &Machine, control: Control) {
         if control != Control::default() {
             let mut state = self.0.lock();
@@ -302,14 +308,14 @@ impl AgentCaches {
         }
     }
 
-    /// Nothing has run for a while: what compute units have stored has left them.
+    /// Writes the units' stores back, after a while in which nothing has run.
     pub fn drain(&self, machine: &Machine) {
         let _memory = machine.memory.dispatch();
         self.control(machine, Control { write_back: true, ..Control::default() });
     }
 
-    /// The packet processor is about to wait for memory, which is seen to change where the host has it: then the L2
-    /// holds no more of it.
+    /// Removes lines from the L2 before the packet processor polls this memory, which it must see change in host
+    /// memory.
     pub fn pass(&self, machine: &Machine, address: u64, size: u64) {
         let mut state = self.0.lock();
         state.follow(&machine.memory);
@@ -320,9 +326,9 @@ impl AgentCaches {
         }
     }
 
-    /// An access of the packet processor's own, which goes through the L2: `act` is called with where that has the
-    /// bytes, or with `host`, where the host has them, if it does not hold memory there. Of several dies' it is the one
-    /// in which all is that they have written.
+    /// Performs an access of the packet processor itself, which goes through the L2. Calls `act` with the address of
+    /// the bytes in the L2, or with their host address `host` if the L2 does not cache the memory. Dies are written
+    /// back first.
     pub fn through(
         &self,
         machine: &Machine,
@@ -348,7 +354,7 @@ impl AgentCaches {
 }
 
 impl State {
-    /// Forgets what is no more, and what was written there.
+    /// Removes ranges that are no longer mapped, with their written bytes.
     fn follow(&mut self, memory: &MemoryMap) {
         let generation = memory.generation();
         if generation == self.generation {
@@ -378,7 +384,7 @@ impl State {
         Some(range)
     }
 
-    /// Where an agent has a line that is accessed beyond shader arrays and dies.
+    /// Address of a line for accesses that bypass shader arrays and dies.
     fn beyond_all(&mut self, range: CachedRange, line: u64) -> u64 {
         let host = range.host_line(line);
         if !range.is_shared {
@@ -388,7 +394,7 @@ impl State {
         self.shared.copy(range).address(line)
     }
 
-    /// Where it has one that is accessed without a unit's caches.
+    /// Address of a line for accesses that bypass a unit's caches.
     fn beyond_units(&mut self, half: usize, range: CachedRange, line: u64) -> u64 {
         let beyond = self.beyond_all(range, line);
         match self.between {
@@ -401,7 +407,7 @@ impl State {
         self.middle[half].copy(range).address(line)
     }
 
-    /// Reads lines into the first cache of a path; where that has them.
+    /// Reads lines into the first cache of a path, and returns their address there.
     fn read(&mut self, unit: usize, path: Path, range: CachedRange, address: u64, size: u64) -> u64 {
         let half = unit % HALVES;
         for (line, _) in lines(address, size) {
@@ -417,7 +423,7 @@ impl State {
         if path == Path::Scalar { &mut self.scalar[unit % HALVES] } else { &mut self.vector[unit] }
     }
 
-    /// Writes back what a unit has stored.
+    /// Writes a unit's stores back.
     fn write_back(&mut self, unit: usize, machine: &Machine) {
         self.turns[unit] = 0;
         let accesses = Accesses::new(&machine.host_writes);
@@ -440,7 +446,7 @@ impl State {
         }
     }
 
-    /// Writes back what a die has, if there are dies.
+    /// Writes a die's stores back, if there are dies.
     fn write_back_die(&mut self, half: usize) {
         for (base, line, bytes) in self.middle[half].take_written() {
             let Some(&range) = self.ranges.get(&base) else { continue };
@@ -450,7 +456,7 @@ impl State {
         }
     }
 
-    /// An access that goes beyond units: where what it accesses is.
+    /// Performs an access that bypasses the unit's caches, and returns the address of its memory.
     fn pass_units(
         &mut self,
         unit: usize,
@@ -506,7 +512,7 @@ impl State {
         }
     }
 
-    /// Writes back, and then invalidates, what units and what is beyond them have.
+    /// Writes back, and then invalidates, the caches of `units` and the ones beyond, as `control` says.
     fn control(&mut self, units: Range<usize>, machine: &Machine, control: Control) {
         for unit in units.clone().filter(|_| control.write_back) {
             self.write_back(unit, machine);
@@ -534,7 +540,8 @@ impl State {
         }
     }
 
-    /// A wave of a unit has its turn: what caches do at some time, and what they may do at any.
+    /// Begins a turn of a unit's wave: writes back overdue stores, and with a seed makes random write-backs and
+    /// invalidations.
     fn begin(&mut self, unit: usize, machine: &Machine) {
         for unit in 0..UNITS {
             self.turns[unit] += 1;
@@ -556,15 +563,15 @@ impl State {
     }
 }
 
-/// Caches with the memory behind them.
+/// The caches of an agent, together with the memory behind them.
 pub struct Cached<'a> {
-    /// An agent's.
+    /// The agent's caches.
     pub caches: &'a AgentCaches,
     /// The agent's machine.
     pub machine: &'a Machine,
-    /// The compute unit of a dispatch's first workgroup; those after it have the units after it.
+    /// Compute unit of a dispatch's first workgroup. Further workgroups have the units that follow.
     pub first_unit: u64,
-    /// Whether the waves of a workgroup are on two of the same half.
+    /// True if the waves of a workgroup run on two units of the same half.
     pub has_two_units: bool,
 }
 
@@ -583,7 +590,7 @@ impl sim_wave::Caches for Cached<'_> {
 }
 
 struct UnitTurn<'a> {
-    /// None when it is over.
+    /// Lock of the caches during the turn; `None` on drop.
     state: Option<MutexGuard<'a, State>>,
     machine: &'a Machine,
     unit: usize,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Kernels that an HSA runtime of someone else's loaded. Of those the machine knows what a packet processor
-//! knows: that a packet names an address, where a descriptor should be.
+//! Kernels that another HSA runtime loaded (with the thunk of `sim/kmt`). The machine knows only what a packet
+//! processor knows: a packet's address of a kernel descriptor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use super::execute::Kernel;
 use super::loader::Segment;
 use super::memory::{AllocationInfo, MemoryMap};
 
-/// Kernels that packets have named, by agent and descriptor's address.
+/// Kernels that packets have named, by agent and address of the descriptor.
 #[derive(Default)]
 pub struct Code {
     kernels: Mutex<HashMap<(usize, u64), Arc<Kernel>>>,
 }
 
 impl Code {
-    /// The kernel whose descriptor is at `address`, if the agent may access that and its code. What it may
-    /// call is in the same allocation.
+    /// Returns the kernel whose descriptor is at `address`, if the agent may access the descriptor and the code.
+    /// Functions that it calls must be in the same allocation.
     pub fn kernel(&self, memory: &MemoryMap, agent: AgentIndex, address: u64) -> Option<Arc<Kernel>> {
         let key = (agent.0, address);
         if let Some(kernel) = self.kernels.lock().get(&key) {
@@ -33,7 +33,7 @@ impl Code {
         Some(kernel)
     }
 
-    /// Forgets the kernels of memory that is freed.
+    /// Removes the kernels in freed memory.
     pub fn forget(&self, base: u64, size: u64) {
         self.kernels.lock().retain(|(_, address), _| address.wrapping_sub(base) >= size);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the environment asks for.
+//! Configuration from environment variables.
 
 use std::env;
 use std::path::PathBuf;
@@ -13,43 +13,43 @@ use super::profile::Wanted;
 use super::rocr::Release;
 use super::trace;
 
-/// The settings, read once at the first `hsa_init`.
+/// Settings, read once at the first `hsa_init`.
 #[derive(Debug)]
 pub struct Config {
     /// The GPU agents.
     pub gpus: Vec<Gpu>,
-    /// Which ROCR to behave like.
+    /// Release of ROCR to behave like.
     pub rocr: Release,
     /// `ROCR_VISIBLE_DEVICES`, if set.
     pub visible: Option<String>,
-    /// Whether a blocked wait sleeps until the signal is changed through the runtime (`HSA_ENABLE_INTERRUPT`).
+    /// True if a blocked wait sleeps until the runtime changes the signal (`HSA_ENABLE_INTERRUPT`).
     pub interrupts: bool,
-    /// Whether kernels run.
+    /// True if kernels run.
     pub execute: bool,
-    /// Threads a dispatch may use.
+    /// Maximum number of threads for a dispatch.
     pub threads: usize,
-    /// Whether caches are played.
+    /// True if caches are modelled.
     pub strict: bool,
-    /// Perturbs scheduling when set.
+    /// Seed of random scheduling, if set.
     pub seed: Option<u64>,
-    /// How long a kernel may run.
+    /// Time limit of a kernel.
     pub timeout: Option<Duration>,
-    /// Where counters go at shutdown.
+    /// File for the counters at shutdown.
     pub stats: Option<PathBuf>,
-    /// Whether leaks are reported at shutdown.
+    /// True if leaks are reported at shutdown.
     pub leaks: bool,
-    /// What is checked in kernels.
+    /// Checks of kernels.
     pub checks: Asked,
-    /// Where a profile of kernels goes.
+    /// File for a profile of kernels.
     pub profile: Option<Wanted>,
-    /// What is told of kernels while they run.
+    /// Events of kernels to trace.
     pub trace: Option<trace::Asked>,
 }
 
-/// What the names of the sim's variables begin with.
+/// Prefix of the sim's variables.
 const PREFIX: &str = "HSA_SIM_";
 
-/// The rest of them, [`crate::inject`]'s and those of the aqlprofile library among them.
+/// Variables' names without the prefix, including those of [`crate::inject`] and of the aqlprofile library.
 const NAMES: [&str; 16] = [
     "AGENTS",
     "CHECK",
@@ -70,8 +70,8 @@ const NAMES: [&str; 16] = [
 ];
 
 impl Config {
-    /// Reads the environment; the first time, names variables that only look like the sim's on standard error. The
-    /// error says which variable is wrong and what it may hold.
+    /// Reads the environment. The first call warns on standard error about variables that look like the sim's but are
+    /// not. The error names the wrong variable and its accepted values.
     pub fn from_env() -> Result<Self, String> {
         static WARN: Once = Once::new();
         WARN.call_once(|| {
@@ -109,7 +109,7 @@ impl Config {
     }
 }
 
-/// What is checked: nothing, without the variable.
+/// Reads the checks; none without the variable.
 fn checks() -> Result<Asked, String> {
     let asked = variable("HSA_SIM_CHECK")?
         .map(|list| Asked::parse(&list).map_err(|error| format!("HSA_SIM_CHECK={list}: {error}")));
@@ -123,7 +123,7 @@ fn checks() -> Result<Asked, String> {
     Ok(Asked { fatal, output, ..asked.transpose()?.unwrap_or_default() })
 }
 
-/// Where a profile goes. Checks and profiles are both made by who looks on while a kernel runs, of whom there is one.
+/// Reads the profile's file. Checks and profiles both observe the running kernel, and only one observer is possible.
 fn profile() -> Result<Option<Wanted>, String> {
     let Some(path) = env::var_os("HSA_SIM_PROFILE") else { return Ok(None) };
     let wanted =
@@ -134,7 +134,7 @@ fn profile() -> Result<Option<Wanted>, String> {
     }
 }
 
-/// What is told. Waves are looked at as for checks and profiles.
+/// Reads the events to trace. Traces of waves and instructions observe the running kernel, as checks and profiles do.
 fn trace() -> Result<Option<trace::Asked>, String> {
     let Some(text) = variable("HSA_SIM_TRACE")? else { return Ok(None) };
     let asked = trace::Asked::parse(&text).map_err(|error| format!("HSA_SIM_TRACE={text}: {error}"))?;
@@ -147,7 +147,7 @@ fn trace() -> Result<Option<trace::Asked>, String> {
     }
 }
 
-/// What is to be said of a variable that begins as the sim's do and is none of them.
+/// Returns a warning about a variable with the sim's prefix that the sim does not know.
 fn misspelt(name: &str) -> Option<String> {
     let rest = name.strip_prefix(PREFIX).filter(|rest| !NAMES.contains(rest))?;
     let nearest = NAMES.iter().min_by_key(|known| strsim::damerau_levenshtein(rest, known))?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What programs ask of GPUs that costs time on hardware, which the sim's own time does not show: packets by kind,
-//! barrier bits, fences by scope, kernel arguments read over PCIe, interrupts and waits for the host. Counted when
-//! `HSA_SIM_STATS` is set, and from the first [`hsa_sim_hold`] on.
+//! Counts of operations that cost time on hardware but not on the sim: packets by kind, barrier bits, fences by scope,
+//! kernel arguments read over PCIe, interrupts, and the host's waits. Counted if `HSA_SIM_STATS` is set, or from the
+//! first [`hsa_sim_hold`] on.
 //!
-//! [`hsa_sim_hold`] makes counts exact that would else depend on who is faster, the program or the sim: held GPUs take
-//! no packets, so that a program hands in everything that needs no answer of theirs. What it hands in after they were
-//! let go, it had to wait for.
+//! [`hsa_sim_hold`] makes counts independent of the relative speed of the program and the sim. Held GPUs take no
+//! packets, so that a program can submit everything that does not depend on their results. Whatever it submits after
+//! their release, it had to wait for.
 
 use std::array;
 use std::ffi::{c_char, c_void};
@@ -19,7 +19,7 @@ use super::Machine;
 use super::memory::AllocationInfo;
 use super::packet::{Packet, Work};
 
-/// What is counted.
+/// A kind of count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
     /// Kernel dispatch packets.
@@ -30,34 +30,35 @@ pub enum Cost {
     BarrierValuePackets,
     /// AMD's PM4-IB packets.
     Pm4Packets,
-    /// PM4 commands in the buffers that those name.
+    /// PM4 commands in the buffers of PM4-IB packets.
     Pm4Commands,
     /// Packets of any kind with the barrier bit.
     BarrierBits,
-    /// Packets of any kind without an acquire fence; then those with one of agent scope, then of system scope.
+    /// Packets of any kind without an acquire fence.
     AcquiresNone,
-    /// See there.
+    /// Packets of any kind with an acquire fence of agent scope.
     AcquiresAgent,
-    /// See there.
+    /// Packets of any kind with an acquire fence of system scope.
     AcquiresSystem,
-    /// Packets of any kind without a release fence; then those with one of agent scope, then of system scope.
+    /// Packets of any kind without a release fence.
     ReleasesNone,
-    /// See there.
+    /// Packets of any kind with a release fence of agent scope.
     ReleasesAgent,
-    /// See there.
+    /// Packets of any kind with a release fence of system scope.
     ReleasesSystem,
-    /// Lines of 64 bytes of kernel arguments in the host's memory, for each dispatch packet anew: as many as its
-    /// kernel's `kernarg_size` touches.
+    /// Lines of 64 bytes of kernel arguments in host memory, counted for each dispatch packet: as many as its kernel's
+    /// `kernarg_size` touches.
     KernargLines,
-    /// Completions of signals that have a mailbox, which the packet processor stores to and interrupts the host.
+    /// Completions of signals with a mailbox. For these, the packet processor stores to the mailbox and interrupts the
+    /// host.
     Interrupts,
-    /// Submissions to a queue after GPUs were let go, which the host had to wait for: one for all packets that are
-    /// reserved in its ring when the first of them is taken.
+    /// Submissions to a queue after the release of held GPUs, for which the host had to wait. All packets that are
+    /// reserved in the ring when the first of them is taken count as one.
     HostRoundTrips,
 }
 
 impl Cost {
-    /// The names by which counts are told, in the order of the variants.
+    /// Names of the counts, in the order of the variants.
     const NAMES: [&str; 15] = [
         "dispatch_packets",
         "barrier_packets",
@@ -77,10 +78,10 @@ impl Cost {
     ];
 }
 
-/// Bytes that a GPU reads from the host at once.
+/// Bytes of one read of host memory by a GPU.
 const LINE: u64 = 64;
 
-/// The counts since `hsa_init`.
+/// Counts since `hsa_init`.
 #[derive(Debug)]
 pub struct Costs {
     is_on: AtomicBool,
@@ -89,7 +90,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// No costs yet; counted if `is_on`.
+    /// Creates zero counts. They count if `is_on`.
     pub fn new(is_on: bool) -> Self {
         Self {
             is_on: AtomicBool::new(is_on),
@@ -98,12 +99,12 @@ impl Costs {
         }
     }
 
-    /// Whether costs are counted.
+    /// True if costs are counted.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Whether packets are to be left alone.
+    /// True while GPUs are held.
     pub fn is_held(&self) -> bool {
         self.is_held.load(Ordering::Acquire)
     }
@@ -115,7 +116,7 @@ impl Costs {
         }
     }
 
-    /// Counts a packet that is complete.
+    /// Counts a completed packet.
     pub fn add_packet(&self, packet: &Packet) {
         if !self.is_on() {
             return;
@@ -134,7 +135,7 @@ impl Costs {
         self.add(by_scope(header.release_scope(), releases), 1);
     }
 
-    /// Counts the lines of `size` bytes of kernel arguments at `address`, which are in the host's memory.
+    /// Counts the lines of `size` bytes of kernel arguments at `address` in host memory.
     pub fn add_kernargs(&self, address: u64, size: u64) {
         self.add(Cost::KernargLines, (address + size).div_ceil(LINE) - address / LINE);
     }
@@ -154,7 +155,7 @@ impl Costs {
     }
 }
 
-/// What a packet counts as.
+/// Kind of a packet.
 fn kind(header: PacketHeader, work: &Work) -> Cost {
     match work {
         Work::Dispatch(_) => Cost::DispatchPackets,
@@ -172,7 +173,7 @@ impl Machine {
         self.memory.allocations().iter().filter(|range| owned(range)).map(|range| range.size).sum()
     }
 
-    /// Has all queues leave packets alone that they have not begun, or go on.
+    /// Holds all queues, which then take no further packets, or releases them.
     fn hold(&self, is_held: bool) {
         self.costs.is_on.store(true, Ordering::Relaxed);
         for queue in &*self.queues.read() {
@@ -187,11 +188,10 @@ impl Machine {
     }
 }
 
-/// Not part of HSA. While `is_held`, queues take no packets, but end those in progress. Costs are counted from the
-/// first call on. What is written to rings after queues were let go counts as the host's round trips, until they are
-/// held again.
+/// Not part of HSA. While `is_held`, queues take no packets, but complete those in progress. The first call turns
+/// counting on. Packets that are written after the release count as the host's round trips, until the next hold.
 ///
-/// Without `hsa_init` nothing happens.
+/// Does nothing without `hsa_init`.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsa_sim_hold(is_held: bool) {
     if let Ok(machine) = super::machine() {
@@ -199,9 +199,9 @@ pub extern "C" fn hsa_sim_hold(is_held: bool) {
     }
 }
 
-/// Not part of HSA. Calls back with the name of each cost and its count since `hsa_init`, and with `vram_bytes`: what
-/// is allocated now in GPUs' own memory. Names are NUL-terminated and valid during the callback. Without `hsa_init`
-/// there are none.
+/// Not part of HSA. Calls `callback` with the name of each cost and its count since `hsa_init`, and with `vram_bytes`,
+/// the current size of allocations in GPUs' own memory. Names are NUL-terminated and valid during the callback. Without
+/// `hsa_init` there are none.
 ///
 /// # Safety
 /// `callback` accepts `data`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the machine has done since `hsa_init`.
+//! Counters of the machine since `hsa_init`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,11 +18,11 @@ pub struct Counters {
     pub packets: AtomicU64,
     /// Instructions executed, each counted once per wave.
     pub wave_instructions: AtomicU64,
-    /// Those among them that access global memory through vector addresses: `global_*` and `flat_*`.
+    /// Executed instructions that access global memory through vector addresses: `global_*` and `flat_*`.
     pub global_accesses: AtomicU64,
     /// Workgroups executed.
     pub workgroups: AtomicU64,
-    /// Their waves.
+    /// Waves of the executed workgroups.
     pub waves: AtomicU64,
     /// Nanoseconds spent in kernels, summed over dispatches.
     pub execute_ns: AtomicU64,
@@ -61,7 +61,7 @@ impl Counters {
         json
     }
 
-    /// Writes the counters, calls and costs to `path`; a failure is reported on standard error.
+    /// Writes the counters, calls and costs to `path`. Prints an error if that fails.
     pub fn write<'a>(
         &self,
         path: &Path,

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the runtime tells the program of its own accord: errors of queues, faults of agents.
+//! Asynchronous callbacks to the program: errors of queues, faults of agents.
 //!
-//! One thread calls all callbacks, one after another, so that one that blocks keeps all others back. As in
-//! ROCR (6.2 to 1.18: `runtime.cpp`, `VMFaultHandler`, `HwExceptionHandler`; `amd_aql_queue.cpp`,
-//! `ExceptionHandler`):
+//! One thread calls all callbacks, one after another, so that a callback that blocks delays all others. As in ROCR (6.2
+//! to 1.18: `runtime.cpp`, `VMFaultHandler`, `HwExceptionHandler`; `amd_aql_queue.cpp`, `ExceptionHandler`):
 //!
-//! * A memory fault goes to the handlers of system events only; the queue's error callback is never called.
-//!   Every handler is asked. If none returns SUCCESS, the process is ended.
-//! * The runtime stops listening after the first memory fault, and after the first reset: of a second one,
-//!   of whatever agent, the program hears nothing.
+//! * A memory fault goes to the handlers of system events only; the queue's error callback is never called. Every
+//!   handler is called. If none returns SUCCESS, the process ends.
+//! * The runtime stops listening after the first memory fault, and after the first reset. The program is not told of a
+//!   second one, on any agent.
 //! * Without interrupts (`HSA_ENABLE_INTERRUPT=0`) it never listens to either (`BindErrorHandlers`).
-//! * After either the kernel driver takes all queues of the process off the agent (`kfd_dqm_evict_pasid`)
-//!   until the process ends: packets in progress never complete, queues made later never run.
+//! * After either, the kernel driver evicts all queues of the process from the agent (`kfd_dqm_evict_pasid`) until the
+//!   process ends: packets in progress never complete, and queues created later never run.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -34,22 +33,22 @@ use super::agent::{self, AgentIndex};
 use super::memory::PAGE;
 use super::queue::Queue;
 
-/// Agents, as bits, that run nothing more for this process.
+/// Agents, as bits, whose queues are evicted for this process.
 static EVICTED: AtomicU64 = AtomicU64::new(0);
 
 /// `HSA_AMD_HW_EXCEPTION_RESET_TYPE_OTHER` and `HSA_AMD_HW_EXCEPTION_CAUSE_GPU_HANG`.
 const RESET_TYPE_OTHER: u32 = 1 << 0;
 const CAUSE_GPU_HANG: u32 = 1 << 0;
 
-/// How often a processor that waits for scratch memory looks whether its queue was stopped.
+/// Interval at which a processor that waits for scratch memory checks if its queue was stopped.
 const SCRATCH_CHECK: Duration = Duration::from_millis(1);
 
-/// Has `agent` run nothing more for this process; its processors are to be woken.
+/// Evicts the process's queues from `agent`. The caller wakes the processors.
 pub(super) fn evict(agent: AgentIndex) {
     EVICTED.fetch_or(1 << agent.0, Ordering::SeqCst);
 }
 
-/// Whether `agent` runs nothing more for this process.
+/// True if the process's queues are evicted from `agent`.
 pub fn is_evicted(agent: AgentIndex) -> bool {
     EVICTED.load(Ordering::SeqCst) & 1 << agent.0 != 0
 }
@@ -67,13 +66,13 @@ unsafe impl Send for Handler {}
 enum Report {
     Queue(Arc<Queue>, HsaStatus),
     System(HsaAmdEvent),
-    /// A packet processor waits for scratch memory; the answer says that it is there.
+    /// A packet processor waits for scratch memory. The answer releases it.
     Scratch(Sender<()>),
 }
 
 type Handlers = Arc<Mutex<Vec<Handler>>>;
 
-/// The thread that calls the program's callbacks, and what it has to tell.
+/// The thread that calls the program's callbacks, and its queue of messages.
 #[derive(Default)]
 pub struct Events {
     handlers: Handlers,
@@ -85,7 +84,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Without `interrupts` nobody is told of memory faults and resets.
+    /// Creates the events. Without `interrupts`, memory faults and resets reach no handler.
     pub fn new(interrupts: bool) -> Self {
         Self { is_deaf: !interrupts, ..Self::default() }
     }
@@ -100,7 +99,7 @@ impl Events {
         Ok(())
     }
 
-    /// Ends the thread when it has told everything.
+    /// Ends the thread after all messages.
     pub fn stop(&self) {
         *self.reports.lock() = None;
         let thread = self.thread.lock().take();
@@ -117,12 +116,12 @@ impl Events {
         self.handlers.lock().push(Handler { callback, data });
     }
 
-    /// Has the error callback of `queue` called.
+    /// Schedules a call of `queue`'s error callback.
     pub fn queue_error(&self, queue: Arc<Queue>, status: HsaStatus) {
         self.send(Report::Queue(queue, status));
     }
 
-    /// Tells the handlers of an access to `address`, of which the hardware knows the page.
+    /// Calls the handlers for an access to `address`. The hardware reports its page.
     pub fn memory_fault(&self, agent: AgentIndex, address: u64, reason: u32) {
         let memory_fault = HsaAmdMemoryFault {
             agent: agent::agent_handle(agent),
@@ -133,7 +132,7 @@ impl Events {
         self.send_first(&self.fault_was_reported, HsaAmdEventType::GPU_MEMORY_FAULT, data);
     }
 
-    /// Tells the handlers that `agent` was reset.
+    /// Calls the handlers for a reset of `agent`.
     pub fn reset(&self, agent: AgentIndex) {
         let agent = agent::agent_handle(agent);
         let hw_exception = HsaAmdHwException { agent, reset_type: RESET_TYPE_OTHER, reset_cause: CAUSE_GPU_HANG };
@@ -141,8 +140,8 @@ impl Events {
         self.send_first(&self.reset_was_reported, HsaAmdEventType::GPU_HW_EXCEPTION, data);
     }
 
-    /// Has a packet processor provided with scratch memory, and waits for that while it is `wanted`: behind all
-    /// callbacks that are due, as the same thread sees to it.
+    /// Requests scratch memory for a packet processor, and waits for it while it is `wanted`. The callbacks' thread
+    /// provides it, after all callbacks that are due.
     pub fn provide_scratch(&self, wanted: impl Fn() -> bool) {
         let (answer, answered) = mpsc::channel();
         self.send(Report::Scratch(answer));
@@ -203,12 +202,12 @@ thread_local! {
     static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is in a callback.
+/// True if this thread is in a callback.
 pub fn is_calling_back() -> bool {
     CALLS_BACK.get()
 }
 
-/// Whether this thread is in the error callback of queue `id`.
+/// True if this thread is in the error callback of queue `id`.
 pub fn is_reporting(id: u64) -> bool {
     REPORTING.get() == id
 }

@@ -37,7 +37,7 @@ pub struct LoadedCodeObject {
     pub executable: HsaExecutable,
     /// The agent.
     pub agent: HsaAgent,
-    /// Where it came from.
+    /// Bytes of the file.
     pub storage: Storage,
     /// First address.
     pub base: u64,
@@ -61,15 +61,15 @@ struct Executable {
     frozen: bool,
     code_objects: Vec<HsaLoadedCodeObject>,
     symbols: Vec<HsaExecutableSymbol>,
-    /// By name, for each agent that it is loaded for.
+    /// Symbols by name, for each agent that they are loaded for.
     names: HashMap<u64, HashMap<String, HsaExecutableSymbol>>,
-    /// Kernels by the address of their descriptor; packets can name them once frozen.
+    /// Kernels by the address of their descriptor. Packets can name them once frozen.
     kernels: Vec<(u64, Arc<Kernel>)>,
-    /// Bases of the memory map's entries, each image's in order.
+    /// Bases of the memory map's entries, in the order of each image.
     segments: Vec<u64>,
 }
 
-/// Everything that handles of the loader name.
+/// All objects of the loader, by handle.
 #[derive(Default)]
 pub struct Executables {
     next_handle: AtomicU64,
@@ -85,33 +85,33 @@ impl Executables {
         self.next_handle.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Makes a reader of bytes that stay valid until it is destroyed.
+    /// Creates a reader of bytes that stay valid until it is destroyed.
     pub fn create_reader(&self, storage: Storage) -> HsaCodeObjectReader {
         let handle = self.handle();
         self.readers.lock().insert(handle, storage);
         HsaCodeObjectReader { handle }
     }
 
-    /// Destroys a reader; what was loaded from it stays.
+    /// Destroys a reader. Code objects that were loaded from it stay.
     pub fn destroy_reader(&self, reader: HsaCodeObjectReader) -> Result<(), HsaStatus> {
         let removed = self.readers.lock().remove(&reader.handle);
         removed.map(drop).ok_or(HsaStatus::ERROR_INVALID_CODE_OBJECT_READER)
     }
 
-    /// Where a reader's bytes are.
+    /// Returns a reader's bytes.
     pub fn storage(&self, reader: HsaCodeObjectReader) -> Result<Storage, HsaStatus> {
         let readers = self.readers.lock();
         readers.get(&reader.handle).copied().ok_or(HsaStatus::ERROR_INVALID_CODE_OBJECT_READER)
     }
 
-    /// Makes an empty executable.
+    /// Creates an empty executable.
     pub fn create(&self) -> HsaExecutable {
         let handle = self.handle();
         self.executables.lock().insert(handle, Executable::default());
         HsaExecutable { handle }
     }
 
-    /// Whether code objects can be loaded into an executable.
+    /// Checks that code objects can be loaded into an executable.
     pub fn check_not_frozen(&self, executable: HsaExecutable) -> Result<(), HsaStatus> {
         self.with(executable, |executable| match executable.frozen {
             true => Err(HsaStatus::ERROR_FROZEN_EXECUTABLE),
@@ -182,7 +182,7 @@ impl Executables {
         Ok(code_object)
     }
 
-    /// Freezes an executable: packets can name its kernels from now on.
+    /// Freezes an executable. Packets can name its kernels from now on.
     pub fn freeze(&self, executable: HsaExecutable) -> Result<(), HsaStatus> {
         let kernels = self.with(executable, |executable| {
             if std::mem::replace(&mut executable.frozen, true) {
@@ -194,7 +194,7 @@ impl Executables {
         Ok(())
     }
 
-    /// Destroys an executable and takes its memory away.
+    /// Destroys an executable and frees its memory.
     pub fn destroy(&self, machine: &Machine, handle: HsaExecutable) -> Result<(), HsaStatus> {
         let executable = self.executables.lock().remove(&handle.handle);
         let executable = executable.ok_or(HsaStatus::ERROR_INVALID_EXECUTABLE)?;
@@ -243,7 +243,7 @@ impl Executables {
         code_object.ok_or(HsaStatus::ERROR_INVALID_CODE_OBJECT)
     }
 
-    /// The loaded code object that `address` lies in.
+    /// The loaded code object that contains `address`.
     pub fn code_object_at(&self, address: u64) -> Option<Arc<LoadedCodeObject>> {
         let code_objects = self.code_objects.read();
         let inside = |object: &&Arc<LoadedCodeObject>| address.wrapping_sub(object.base) < object.size;
@@ -261,7 +261,7 @@ impl Executables {
         kernels.values().find(|kernel| kernel.agent == agent && kernel.entry() == entry).cloned()
     }
 
-    /// Executables that were created and not destroyed, by handle, and the names of their kernels.
+    /// Executables that are not destroyed, by handle, with the names of their kernels.
     pub fn live(&self) -> Vec<(u64, Vec<String>)> {
         let names =
             |executable: &Executable| executable.kernels.iter().map(|(_, kernel)| kernel.name.clone()).collect();
@@ -271,7 +271,7 @@ impl Executables {
         live
     }
 
-    /// Readers that were created and not destroyed, by handle, and their bytes.
+    /// Readers that are not destroyed, by handle, with their bytes.
     pub fn readers(&self) -> Vec<(u64, Storage)> {
         let readers = self.readers.lock();
         let mut live: Vec<_> = readers.iter().map(|(&handle, &storage)| (handle, storage)).collect();

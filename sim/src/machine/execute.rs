@@ -27,39 +27,40 @@ use super::profile::Sources;
 use super::queue::Queue;
 use super::{Machine, occupancy, scratch};
 
-/// A kernel that packets can name. Its code is decoded when it is first dispatched.
+/// A kernel that packets can name. Its code is decoded at its first dispatch.
 pub struct Kernel {
-    /// The agent that it is loaded for.
+    /// Agent that it is loaded for.
     pub agent: AgentIndex,
-    /// Its name, for messages.
+    /// Name, for messages.
     pub name: String,
-    /// What packets name it by.
+    /// Address of the descriptor, by which packets name the kernel.
     pub descriptor_address: u64,
     /// Its descriptor.
     pub descriptor: KernelDescriptor,
-    /// Its code object's debug information, if it is wanted.
+    /// Debug information of its code object, if requested.
     pub sources: Option<Arc<Sources>>,
     code: Segment,
     decoded: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
-    /// The same, from its first instruction on, where a packet processor that preloads its arguments skips some.
+    /// The decoded kernel from its first instruction on. `decoded` skips the first ones if a packet processor preloads
+    /// the arguments.
     decoded_whole: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
 }
 
-/// What of a dispatch comes from commands.
+/// Properties of a dispatch by a PM4 command.
 #[derive(Clone, Copy, Debug)]
 pub struct Commanded {
-    /// How many the commands had before it.
+    /// Number of dispatch commands before it in the buffer.
     pub before: u64,
-    /// How many of them before it have waited for the kernels before them.
+    /// Number of waits for preceding kernels among the commands before it.
     pub waits: u32,
-    /// What they have set for waves to start with.
+    /// Initial user SGPRs that the commands have set.
     pub user_registers: [u32; 16],
-    /// Which of them it is.
+    /// Position of the command.
     pub command: PlacedCommand,
 }
 
 impl Kernel {
-    /// A kernel of an image; `code` is the segment that holds its entry point.
+    /// Creates a kernel of an image. `code` is the segment that contains its entry point.
     pub fn new(
         agent: AgentIndex,
         name: String,
@@ -91,29 +92,29 @@ impl Kernel {
         Some(line)
     }
 
-    /// Where the source has the instruction at an address: a file's name and a line, if that is wanted and known.
+    /// Source file and line of the instruction at an address, if debug information is requested and has them.
     pub fn source(&self, pc: u64) -> Option<String> {
         self.sources.as_ref()?.locate([pc].into_iter()).pop()?
     }
 
-    /// Whether its waves may synchronize with others through memory.
+    /// True if its waves may synchronize with others through memory.
     pub fn synchronizes(&self) -> bool {
         self.decoded.get().and_then(|kernel| kernel.as_ref().ok()).is_none_or(sim_wave::Kernel::synchronizes)
     }
 
-    /// Lanes of its waves.
+    /// Number of lanes of a wave.
     fn lanes(&self, target: Target) -> u32 {
         let wave32 = self.descriptor.kernel_code_properties.enable_wavefront_size32() != 0;
         if wave32 && !target.is_gfx9() { 32 } else { 64 }
     }
 
-    /// Whether the waves of a workgroup are on both compute units of a WGP.
+    /// True if the waves of a workgroup run on both compute units of a WGP.
     fn has_two_units(&self, target: Target) -> bool {
         !target.is_gfx9() && self.descriptor.compute_pgm_rsrc1.wgp_mode() != 0
     }
 
-    /// The decoded kernel, as a packet starts it or as commands do: these say where, so that nothing of it is skipped.
-    /// The caller keeps the kernel's image mapped.
+    /// Decodes the kernel, with the preload of arguments if a packet dispatches it. Commands state the start address,
+    /// so that nothing is skipped. The caller keeps the kernel's image mapped.
     fn decode(&self, target: Target, is_commanded: bool) -> Result<&sim_wave::Kernel, &Fault> {
         let is_whole = is_commanded && self.descriptor.kernarg_preload.length() != 0;
         let mut descriptor = self.descriptor;
@@ -160,8 +161,8 @@ impl Memory for AgentMemory<'_> {
     }
 }
 
-/// Runs the kernel of packet `id` over its grid, or only checks the packet if kernels do not run. `commanded` is of one
-/// among its commands, which `packet` stands for. The caller keeps memory mapped until it is over.
+/// Runs the kernel of packet `id` over its grid, or only checks the packet if kernels do not run. `commanded` is set
+/// for a dispatch by a PM4 command, with an equivalent `packet`. The caller keeps memory mapped until the kernel ends.
 pub fn dispatch(
     machine: &Machine,
     queue: &Queue,
@@ -293,8 +294,8 @@ pub fn dispatch(
     if asks { scratch::release(machine, queue) } else { Ok(()) }
 }
 
-/// A kernel that does not end while workgroups of it have not begun: as many as the GPU holds run at once, until they
-/// end.
+/// Finding about a kernel that hangs although some of its workgroups have not begun: the GPU runs only as many
+/// workgroups at once as it holds, until they end.
 fn waiting(kernel: &Kernel, decoded: &sim_wave::Kernel, fault: &Fault, begun: u64, workgroups: u64) -> Finding {
     let mut line = decoded.line((fault.pc - kernel.code.base) as u32);
     line.source = kernel.source(line.pc);
@@ -319,7 +320,7 @@ fn waiting(kernel: &Kernel, decoded: &sim_wave::Kernel, fault: &Fault, begun: u6
     }
 }
 
-/// What a kernel's fault means for its queue.
+/// Effect of a kernel's fault on its queue.
 fn failure(memory: &AgentMemory<'_>, kernel: &Kernel, fault: &Fault) -> Failure {
     // A finding tells it itself.
     let source = kernel.source(fault.pc).filter(|_| !matches!(fault.kind, FaultKind::Found(_)));
@@ -356,7 +357,7 @@ fn failure(memory: &AgentMemory<'_>, kernel: &Kernel, fault: &Fault) -> Failure 
     Failure::new(status, told)
 }
 
-/// Checks what the kernel's descriptor asks of the packet.
+/// Checks the packet against the kernel's descriptor.
 fn check(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, kernel: &Kernel) -> Result<(), Failure> {
     let descriptor = &kernel.descriptor;
     let malformed = |what: String| {
@@ -384,7 +385,7 @@ fn check(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, kernel
     check_arguments(machine, queue, packet, kernel)
 }
 
-/// Checks that the agent can read the kernel's arguments and sees what was last written there.
+/// Checks that the agent can read the kernel's arguments, and that host writes to them are flushed.
 fn check_arguments(
     machine: &Machine,
     queue: &Queue,

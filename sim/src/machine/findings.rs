@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the checks of `HSA_SIM_CHECK` find in kernels: told once for each pair of instructions on standard error and,
-//! as JSON lines, in a file; how often it was in all at the end.
+//! Findings of the checks of `HSA_SIM_CHECK`. Each is reported once for each pair of instructions, on standard error
+//! and, as JSON lines, in a file. At the end, the number of times is reported.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,39 +20,39 @@ use super::order::Race;
 use super::pm4::PlacedCommand;
 use super::queue::Queue;
 
-/// Which checks are made, and where their findings go.
+/// Requested checks, and the destination of their findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// `wait` is.
+    /// The check `wait`.
     pub wait: bool,
-    /// `sync` is.
+    /// The check `sync`.
     pub sync: bool,
-    /// `race` is.
+    /// The check `race`.
     pub race: bool,
-    /// `equal` is.
+    /// The check `equal`.
     pub equal: bool,
-    /// `hazard` is.
+    /// The check `hazard`.
     pub hazard: bool,
-    /// `bounds` is.
+    /// The check `bounds`.
     pub bounds: bool,
-    /// `clamp` is.
+    /// The check `clamp`.
     pub clamp: bool,
-    /// `init` is.
+    /// The check `init`.
     pub init: bool,
-    /// `result` is.
+    /// The check `result`.
     pub result: bool,
     /// A finding fails its queue.
     pub fatal: bool,
-    /// The file that gets JSON lines.
+    /// File for JSON lines.
     pub output: Option<PathBuf>,
 }
 
-/// Checks that have a name.
+/// Names of the checks.
 const NAMES: [&str; 9] = ["race", "equal", "wait", "init", "result", "sync", "hazard", "bounds", "clamp"];
 
 impl Asked {
-    /// Reads a list of checks, `all` for all that there are but `equal`, `result` and `clamp`. The error says what is
-    /// wrong with it.
+    /// Parses a list of checks, with `all` for all but `equal`, `result` and `clamp`. The error says what is wrong with
+    /// it.
     pub fn parse(list: &str) -> Result<Self, String> {
         let mut asked = Self::default();
         for name in list.split(',').map(str::trim) {
@@ -75,12 +75,12 @@ impl Asked {
     }
 }
 
-/// Everything found since `hsa_init`.
+/// All findings since `hsa_init`.
 pub struct Findings {
     asked: Asked,
     seed: Option<u64>,
     output: Option<Mutex<File>>,
-    /// How often each was found, by check, kernel, code and the offsets of its instructions.
+    /// Number of times of each finding, by check, kernel, code and the offsets of its instructions.
     counts: Mutex<BTreeMap<Key, u64>>,
 }
 
@@ -97,10 +97,10 @@ fn key(finding: &Finding) -> Key {
 }
 
 impl Findings {
-    /// None yet. `seed` decides which results are late.
+    /// Creates an empty collection. `seed` decides which results are delayed.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be created.
     pub fn new(asked: Asked, seed: Option<u64>) -> io::Result<Self> {
         let named = |path: &PathBuf| {
             OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
@@ -111,7 +111,7 @@ impl Findings {
         Ok(Self { asked, seed, output, counts: Mutex::default() })
     }
 
-    /// Tells how often what was found repeatedly was found.
+    /// Reports the numbers of times of repeated findings.
     pub fn report(&self) {
         let counts = std::mem::take(&mut *self.counts.lock());
         if counts.is_empty() {
@@ -145,32 +145,32 @@ impl Findings {
     }
 }
 
-/// Not part of HSA. How many different findings there have been since `hsa_init`, by kernel and instructions; 0 without
-/// it.
+/// Not part of HSA. Returns the number of different findings since `hsa_init`, by kernel and instructions; 0 without
+/// `hsa_init`.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsa_sim_findings() -> u64 {
     super::machine().map_or(0, |machine| machine.findings.counts.lock().len() as u64)
 }
 
-/// What is found in one dispatch.
+/// Context of the findings in one dispatch.
 pub struct OfDispatch<'a> {
-    /// The machine, which keeps them.
+    /// The machine, which collects the findings.
     pub machine: &'a Machine,
     /// The queue.
     pub queue: &'a Queue,
     /// The index of the dispatch's packet.
     pub dispatch: u64,
-    /// The command of the packet that started it, if one did.
+    /// The PM4 command that started the dispatch, if one did.
     pub command: Option<PlacedCommand>,
-    /// Its number among all, if races are looked for.
+    /// Number of the dispatch among all, if the check `race` is on.
     pub number: Option<u32>,
-    /// Its kernel.
+    /// The decoded kernel.
     pub kernel: &'a sim_wave::Kernel,
-    /// The same as it was loaded.
+    /// The loaded kernel.
     pub loaded: &'a Kernel,
-    /// Where its arguments are.
+    /// Addresses of its arguments.
     pub arguments: Range<u64>,
-    /// A race with another dispatch.
+    /// Text of a race with another dispatch.
     pub race: OnceLock<String>,
 }
 
@@ -289,7 +289,7 @@ impl Sink for OfDispatch<'_> {
     }
 }
 
-/// A string of JSON.
+/// Quotes a text as a JSON string.
 pub fn quoted(text: &str) -> String {
     let mut json = String::from("\"");
     for character in text.chars() {

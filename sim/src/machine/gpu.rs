@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What each GPU of the machine is: a product, and how it is built in (`HSA_SIM_AGENTS`).
+//! Properties of the machine's GPUs: the product, and its integration in the platform (`HSA_SIM_AGENTS`).
 
 use hsa_abi::{
     HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED,
@@ -8,13 +8,13 @@ use hsa_abi::{
 
 use super::target::{self, TargetInfo};
 
-/// How much of a GPU's memory the host reaches through the PCI aperture. The kernel driver lets HSA programs use it
-/// only when it covers all of the memory (`kfd_dev_is_large_bar`).
+/// Part of a GPU's memory that the host reaches through the PCI aperture. The kernel driver lets HSA programs use it
+/// only if it covers all of the memory (`kfd_dev_is_large_bar`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bar {
-    /// All of it.
+    /// All of the memory.
     Large,
-    /// A part, as without resizable BAR: of no use to HSA programs, which still reach the HDP's registers.
+    /// A part, as without resizable BAR. HSA programs cannot use it, but still reach the HDP's registers.
     Small,
     /// Nothing, and no registers either, as in a guest with a virtual function.
     None,
@@ -29,26 +29,26 @@ pub struct Gpu {
     pub compute_units: u32,
     /// Accelerator dies.
     pub xcc: u32,
-    /// Bytes of its memory; none where it is the CPU's.
+    /// Size of its own memory in bytes; `None` if it uses the CPU's.
     pub memory: Option<u64>,
     /// Its global pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`.
     pub pools: Vec<u32>,
-    /// What the host reaches of its memory.
+    /// Host access to its memory.
     pub bar: Bar,
-    /// Whether other GPUs may be given access to its memory, and it to theirs.
+    /// True if it and other GPUs can get access to each other's memory.
     pub peers: bool,
-    /// Whether host writes to its memory must be flushed.
+    /// True if host writes to its memory must be flushed.
     pub hdp_checked: bool,
-    /// Whether its packet processors publish their read index late.
+    /// True if its packet processors publish their read index late.
     pub late_read_index: bool,
-    /// Whether the kernel driver shares the process's virtual memory with it (`SVMAPISupported` of its topology), so
-    /// that it has locked memory where the host has it. Kernels without device-private memory do not.
+    /// True if the kernel driver shares the process's virtual memory with it (`SVMAPISupported` of its topology), so
+    /// that locked memory has its host address. Kernels without device-private memory do not.
     pub svm: bool,
-    /// Its place among the devices on the PCI bus, which partitions share.
+    /// Position among the devices on the PCI bus. Partitions of a device share it.
     pub device: usize,
 }
 
-/// The pools by their names here.
+/// Names of the pools in settings.
 const POOLS: [(&str, u32); 3] = [
     ("coarse", HSA_GLOBAL_FLAG_COARSE_GRAINED),
     ("extended", HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED),
@@ -58,14 +58,14 @@ const POOLS: [(&str, u32); 3] = [
 const KEYS: &str = "bar=large|small|none, pools=coarse+extended+fine (some of them), cus=<number>, memory=own|shared, \
                     partitions=<number>, peers=yes|no, hdp=checked|trusted, read_index=prompt|late, svm=yes|no";
 
-/// Agents are bits of a 64-bit access mask, and one is the CPU.
+/// Maximum number of GPUs: agents are bits of a 64-bit access mask, and one is the CPU.
 const MAX_GPUS: usize = 63;
 
-/// The GPUs that a list describes: targets separated by commas, each with settings behind a colon (`gfx1100:bar=none`),
-/// further settings of the same GPU behind commas.
+/// Parses a list of GPUs: targets separated by commas, each with settings behind a colon (`gfx1100:bar=none`), further
+/// settings of the same GPU behind commas.
 ///
 /// # Errors
-/// What is wrong and what is accepted.
+/// The wrong item, and the accepted values.
 pub fn parse(list: &str) -> Result<Vec<Gpu>, String> {
     let mut products: Vec<(&str, Vec<&str>)> = Vec::new();
     for item in list.split(',').map(str::trim) {
@@ -85,7 +85,7 @@ pub fn parse(list: &str) -> Result<Vec<Gpu>, String> {
     Ok(gpus)
 }
 
-/// The agents of the `device`-th product: one, or as many as it has partitions.
+/// Agents of the `device`-th product: one, or one for each partition.
 fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, String> {
     let target =
         target::find(name).ok_or_else(|| format!("unknown target '{name}'; known targets: {}", target::names()))?;
@@ -132,7 +132,7 @@ fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, Str
     Ok(vec![gpu; partitions as usize])
 }
 
-/// The pools that a list names, in ROCR's order; `None` for others, or none at all.
+/// Parses a list of pools, in ROCR's order; `None` if a name is unknown or the list is empty.
 fn pools(list: &str) -> Option<Vec<u32>> {
     let known = |name: &str| POOLS.iter().any(|(pool, _)| *pool == name);
     let names: Vec<_> = list.split('+').collect();
@@ -141,7 +141,7 @@ fn pools(list: &str) -> Option<Vec<u32>> {
 }
 
 impl Gpu {
-    /// Whether the host may be given access to its memory.
+    /// True if the host can get access to its memory.
     pub fn is_host_visible(&self) -> bool {
         self.bar == Bar::Large || self.memory.is_none()
     }
@@ -151,7 +151,7 @@ impl Gpu {
         (self.device as u32 + 1) << 8
     }
 
-    /// Whether host writes go through a host data path that has to be flushed.
+    /// True if host writes go through a host data path that must be flushed.
     pub fn has_hdp(&self) -> bool {
         self.memory.is_some()
     }

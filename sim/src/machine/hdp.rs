@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Whether host writes to a GPU's memory could still be under way.
+//! Detection of host writes to a GPU's memory that may still be in flight.
 //!
-//! What the host writes through the PCI aperture goes through the GPU's host data path (HDP), which may hold it back
-//! until the program writes to a register (`HSA_AMD_AGENT_INFO_HDP_FLUSH`). Here all memory is coherent, so that a
-//! missing flush would go unnoticed. This keeps what a GPU may rely on: the bytes as of the last flush, or as kernels
-//! left them. Where the memory is not so, the host has written since, and a kernel that gets there fails.
+//! Host writes through the PCI aperture go through the GPU's host data path (HDP), which may delay them until the
+//! program writes to a register (`HSA_AMD_AGENT_INFO_HDP_FLUSH`). In the sim all memory is coherent, so that a missing
+//! flush would have no effect. This module keeps a copy of the bytes that a GPU may rely on: as of the last flush, or
+//! as kernels left them. Where memory differs from the copy, the host has written since, and a kernel that accesses it
+//! fails.
 //!
-//! The register is looked at before each packet and now and then, so that what the host writes between a flush and the
-//! look counts as flushed; and so does what it writes to an allocation, or to a block of a large one, while something
-//! of the machine accesses that: nobody tells whose the bytes are. What a DMA engine copies is not looked at: ROCR's
-//! begin with a flush of their GPU's HDP (`BlitSdma::SubmitCommand`; not those of gfx101x and of GPUs that are
-//! connected to the host by XGMI).
+//! Registers are polled before each packet and at intervals, so that host writes between a flush and the poll count as
+//! flushed. Host writes to an allocation, or to a block of a large one, also count as flushed while the machine
+//! accesses it, because the writer is unknown. Copies by DMA engines are not checked: ROCR's begin with a flush of
+//! their GPU's HDP (`BlitSdma::SubmitCommand`; except on gfx101x and on GPUs that XGMI connects to the host).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,17 +33,17 @@ use super::memory::{AllocationInfo, Mapping, PAGE};
 pub struct Registers(Mapping);
 
 impl Registers {
-    /// Maps them.
+    /// Maps the page of the registers.
     pub fn new() -> io::Result<Self> {
         Mapping::new(PAGE).map(Self)
     }
 
-    /// Address of the first.
+    /// Address of the first register.
     pub fn address(&self) -> usize {
         self.0.base()
     }
 
-    /// Whether a flush was asked for since the last call.
+    /// True if a flush was requested since the last call.
     fn take_flush(&self) -> bool {
         let register: *mut u32 = std::ptr::with_exposed_provenance_mut(self.address());
         // SAFETY: a word of the mapping, aligned; the host program writes it by bare stores, as it would a register.
@@ -51,38 +51,38 @@ impl Registers {
     }
 }
 
-/// The most bytes of an allocation that is looked at as a whole at each flush. Larger ones, such as rings, of which
-/// each packet accesses a few lines, are in blocks of as many.
+/// Maximum size of an allocation that is compared as a whole at each flush. Larger ones, such as rings, of which a
+/// packet accesses only a few lines, are divided into blocks of this size.
 const BLOCK: u64 = 64 << 10;
 
-/// Bytes, in order, that the host has written without a flush.
+/// Sorted ranges of bytes that the host has written without a flush.
 type Unflushed = Arc<[Range<u64>]>;
 
-/// An allocation of a GPU's memory that the host was given access to.
+/// An allocation of a GPU's memory that the host has access to.
 #[derive(Debug)]
 struct View {
     owner: AgentIndex,
-    /// What GPUs may rely on.
+    /// Copy of the bytes that GPUs may rely on.
     settled: Vec<u8>,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     block: u64,
     blocks: Vec<Block>,
-    /// How many were seen.
+    /// Number of flushes seen.
     flushes: u64,
 }
 
-/// A part of an allocation.
+/// A block of an allocation.
 #[derive(Clone, Debug, Default)]
 struct Block {
-    /// How much of what is under way accesses it.
+    /// Number of packets, copies and caches that access it now.
     accesses: usize,
-    /// The bytes, in order, that the host had written without a flush when the first of these began.
+    /// Bytes that the host had written without a flush when the first of these accesses began.
     unflushed: Unflushed,
-    /// Flushes that have reached it. With several blocks they do when it is accessed next.
+    /// Number of flushes that were applied. With several blocks, a flush is applied at the next access.
     flushes: u64,
 }
 
-/// All of them, by address.
+/// All followed allocations, by address.
 #[derive(Debug, Default)]
 pub struct HostWrites {
     views: Mutex<BTreeMap<u64, View>>,
@@ -90,7 +90,7 @@ pub struct HostWrites {
 }
 
 impl HostWrites {
-    /// Follows an allocation that the host may access from now on.
+    /// Starts to follow an allocation that the host may access from now on.
     fn follow(&self, range: &AllocationInfo) {
         let mut views = self.views.lock();
         views.entry(range.base).or_insert_with(|| {
@@ -109,15 +109,15 @@ impl HostWrites {
         self.count.store(views.len(), Ordering::Release);
     }
 
-    /// Ends that.
+    /// Stops following an allocation.
     pub fn forget(&self, base: u64) {
         let mut views = self.views.lock();
         views.remove(&base);
         self.count.store(views.len(), Ordering::Release);
     }
 
-    /// Takes what the host has written to memory of `owner` for flushed, if `was_flushed` says so: under the lock, so
-    /// that whoever finds a flush taken finds its effect, too.
+    /// Marks all host writes to memory of `owner` as flushed if `was_flushed` returns true. It is called under the
+    /// lock, so that a thread which finds a flush already taken also finds its effect.
     fn look(&self, owner: AgentIndex, was_flushed: impl FnOnce() -> bool) {
         let mut views = self.views.lock();
         if !was_flushed() {
@@ -134,9 +134,9 @@ impl HostWrites {
         }
     }
 
-    /// Notes that something is about to access `bytes` of the allocation at `base`, but for the blocks that it has
-    /// begun to, and returns what the host has written without a flush to the blocks that these bytes lie in, and where
-    /// those are. None if it is not followed.
+    /// Begins an access to `bytes` of the allocation at `base`, in blocks that are not in `begun`. Returns the
+    /// unflushed host writes to the blocks that contain these bytes, and the range of the blocks. `None` if the
+    /// allocation is not followed.
     fn begin(&self, base: u64, bytes: &Range<u64>, begun: &mut Begun) -> Option<(Unflushed, Range<u64>)> {
         let mut views = self.views.lock();
         let view = views.get_mut(&base)?;
@@ -168,13 +168,13 @@ impl HostWrites {
 }
 
 impl View {
-    /// The bytes of a block, by their offsets.
+    /// Offsets of a block's bytes.
     fn offsets(&self, index: usize) -> Range<usize> {
         let start = index * self.block as usize;
         start..self.settled.len().min(start + self.block as usize)
     }
 
-    /// Notes an access to a block; the bytes of it that the host has written without a flush.
+    /// Begins an access to a block. Returns the bytes that the host has written without a flush.
     fn begin(&mut self, base: u64, index: usize) -> Unflushed {
         if self.blocks[index].accesses == 0 {
             if self.blocks[index].flushes == self.flushes {
@@ -188,14 +188,14 @@ impl View {
         Arc::clone(&block.unflushed)
     }
 
-    /// Takes all of a block for flushed.
+    /// Marks all of a block as flushed.
     fn flush(&mut self, base: u64, index: usize) {
         let block = &mut self.blocks[index];
         (block.unflushed, block.flushes) = (Arc::default(), self.flushes);
         self.settle(base, index);
     }
 
-    /// Calls `differs` with the offset of each piece of a block that is not as it was, and its bytes now.
+    /// Calls `differs` with the offset and the current bytes of each piece of a block that differs from the copy.
     fn differences(&self, base: u64, index: usize, mut differs: impl FnMut(usize, &[u8])) {
         const PIECE: usize = 1024;
         let memory: *const u8 = std::ptr::with_exposed_provenance(base as usize);
@@ -217,7 +217,7 @@ impl View {
         }
     }
 
-    /// Takes a block as it is, but for what is not flushed.
+    /// Updates the copy of a block, except for unflushed bytes.
     fn settle(&mut self, base: u64, index: usize) {
         let mut changes = Vec::new();
         self.differences(base, index, |start, now| changes.push((start, now.to_vec())));
@@ -231,7 +231,7 @@ impl View {
         }
     }
 
-    /// The bytes of a block that are not as they were, in order.
+    /// Sorted ranges of the block's bytes that differ from the copy.
     fn unsettled(&self, base: u64, index: usize) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         self.differences(base, index, |start, now| {
@@ -247,12 +247,12 @@ impl View {
     }
 }
 
-/// Pages of an allocation that nobody has accessed, so that they are zero still.
+/// Page-map entries of an allocation, which tell pages that were never accessed and so are still zero.
 struct Untouched(Vec<u64>);
 
 impl Untouched {
-    /// A page is in memory (bit 63) or was swapped out (bit 62) once it was accessed (Linux, admin-guide/mm/pagemap).
-    /// That holds for anonymous memory, which all of a pool is, and of others none counts.
+    /// Reads the entries. An accessed page is in memory (bit 63) or swapped out (bit 62) (Linux,
+    /// admin-guide/mm/pagemap). That holds for anonymous memory, as in pools. For other memory there are no entries.
     fn of(range: &AllocationInfo) -> Self {
         const ENTRY: usize = size_of::<u64>();
         let pages = (range.size as usize).div_ceil(PAGE);
@@ -266,42 +266,40 @@ impl Untouched {
         Self(if is_read { entries.collect() } else { Vec::new() })
     }
 
-    /// Whether all pages of these bytes are.
+    /// True if all pages of these bytes are untouched.
     fn contains(&self, offsets: &Range<usize>) -> bool {
         let pages = offsets.start / PAGE..offsets.end.div_ceil(PAGE);
         self.0.get(pages).is_some_and(|entries| entries.iter().all(|entry| entry >> 62 == 0))
     }
 }
 
-/// The first of `ranges`, which are in order, that ends behind an address.
+/// First of the sorted `ranges` that ends behind an address.
 fn behind(ranges: &[Range<u64>], address: u64) -> Option<&Range<u64>> {
     ranges.get(ranges.partition_point(|range| range.end <= address))
 }
 
-/// Blocks that something accesses, by address of the allocation and place in it: what the host has written there
-/// without a flush.
+/// Blocks under access, by address of the allocation and index, with the unflushed host writes to them.
 type Begun = BTreeMap<(u64, usize), Unflushed>;
 
-/// The memory that a packet, a copy or a cache accesses, from its beginning to its end. What is written meanwhile needs
-/// no flush.
+/// Memory that a packet, a copy or a cache accesses, until dropped. Host writes to it need no flush meanwhile.
 pub struct Accesses<'a> {
     writes: &'a HostWrites,
     begun: Mutex<Begun>,
 }
 
 impl<'a> Accesses<'a> {
-    /// None yet.
+    /// Creates an empty set of accesses.
     pub fn new(writes: &'a HostWrites) -> Self {
         Self { writes, begun: Mutex::default() }
     }
 
-    /// Says that `bytes` of the allocation at `base` are to be accessed.
+    /// Begins an access to `bytes` of the allocation at `base`.
     pub fn begin(&self, base: u64, bytes: Range<u64>) {
         self.around(base, &bytes);
     }
 
-    /// The same; returns what the host has written without a flush to blocks around these bytes, and where those are.
-    /// None if that is not followed.
+    /// Begins an access to `bytes` of the allocation at `base`. Returns the unflushed host writes to the blocks around
+    /// these bytes, and the range of the blocks; `None` if the allocation is not followed.
     fn around(&self, base: u64, bytes: &Range<u64>) -> Option<(Unflushed, Range<u64>)> {
         if self.writes.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -309,14 +307,15 @@ impl<'a> Accesses<'a> {
         self.writes.begin(base, bytes, &mut self.begun.lock())
     }
 
-    /// The first of `bytes` of an allocation, which are to be accessed, that the host has written without a flush.
+    /// Begins an access to `bytes` of an allocation. Returns the first of them that the host has written without a
+    /// flush.
     pub fn unflushed(&self, range: &AllocationInfo, bytes: Range<u64>) -> Option<Range<u64>> {
         let (unflushed, _) = self.around(range.base, &bytes)?;
         behind(&unflushed, bytes.start).filter(|first| first.start < bytes.end).cloned()
     }
 
-    /// Bytes of an allocation around an address, which is to be accessed, that the host has not written without a
-    /// flush: all up to those, or a block and more. None if it has written this one.
+    /// Begins an access to an address of an allocation. Returns a range around it without unflushed host writes: up to
+    /// the next ones, or a block and more. `None` if this byte is unflushed.
     pub fn flushed(&self, range: &AllocationInfo, address: u64) -> Option<Range<u64>> {
         let all = range.base..range.base + range.size;
         let Some((unflushed, around)) = self.around(range.base, &(address..all.end.min(address + BLOCK))) else {
@@ -337,7 +336,7 @@ impl Drop for Accesses<'_> {
     }
 }
 
-/// What is said of an access to bytes that the host has written without a flush.
+/// Text about an access to bytes that the host has written without a flush.
 pub fn complaint(unflushed: &Range<u64>, range: &AllocationInfo) -> String {
     format!(
         "the host wrote bytes {} to {} of this allocation of {} bytes of agent {} through the PCI aperture and did not flush its HDP, \
@@ -350,7 +349,7 @@ pub fn complaint(unflushed: &Range<u64>, range: &AllocationInfo) -> String {
 }
 
 impl Machine {
-    /// Looks at the registers of all GPUs.
+    /// Polls the registers of all GPUs.
     pub fn see_flushes(&self) {
         if self.host_writes.count.load(Ordering::Acquire) == 0 {
             return;
@@ -362,7 +361,7 @@ impl Machine {
         }
     }
 
-    /// Follows what the host writes to the allocation at `base`, if it may and that has to be flushed.
+    /// Starts to follow host writes to the allocation at `base`, if the host may access it and must flush.
     pub fn follow_host_writes(&self, base: u64) {
         let Some(range) = self.memory.find(base) else { return };
         let is_checked = self.agents[range.owner.0].gpu.as_ref().is_some_and(|gpu| gpu.hdp_checked && gpu.has_hdp());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What a program has not given back, for `HSA_SIM_LEAKS=1`: looked at when the last reference on the
-//! runtime is dropped, or at the end of a process that never did that.
+//! Leak report, for `HSA_SIM_LEAKS=1`: made when the last reference to the runtime is dropped, or at the end of a
+//! process that never did that.
 //!
-//! For each kind of thing there is a line on standard error with how many there are, then a line for
-//! each of the first few. A program that gave everything back gets no line.
+//! For each kind of object, standard error gets a line with their number, then a line for each of the first few. A
+//! program without leaks gets no line.
 
 use hsa_abi::HsaPointerType;
 
@@ -12,10 +12,10 @@ use super::Machine;
 use super::memory::AllocationInfo;
 use super::signal;
 
-/// Things of a kind that are named one by one.
+/// Maximum number of objects of a kind that are named.
 const NAMED: usize = 8;
 
-/// The things of a kind.
+/// Leaked objects of one kind.
 struct Kind {
     what: String,
     each: Vec<String>,
@@ -27,12 +27,12 @@ impl Kind {
     }
 }
 
-/// Everything that is there and that a program should give back.
+/// All leaked objects, by kind.
 #[derive(Default)]
 pub struct Leaks(Vec<Kind>);
 
 impl Leaks {
-    /// Looks at a machine, before its queues are stopped.
+    /// Collects the objects of a machine, before its queues are stopped.
     pub fn find(machine: &Machine) -> Self {
         let range = |range: AllocationInfo| {
             format!("{} bytes at {:#x}, memory of agent {}", range.size, range.base, range.owner.0)
@@ -91,7 +91,7 @@ impl Leaks {
         ])
     }
 
-    /// Reports them on standard error, if there are any; `when` says when that was.
+    /// Prints the leaks on standard error, if there are any. `when` is the time of the report.
     pub fn report(&self, when: &str) {
         for Kind { what, each } in self.0.iter().filter(|kind| !kind.each.is_empty()) {
             eprintln!("hsa-sim: {when}: {} {what} left", each.len());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Loads a code object (AMDGPUUsage "Code Object"): maps its segments, applies dynamic relocations,
-//! lists its kernels and variables. The bytes are not trusted.
+//! Loads a code object (AMDGPUUsage "Code Object"): maps its segments, applies dynamic relocations, lists its kernels
+//! and variables. Malformed input gives an error.
 
 use std::{env, fmt};
 
@@ -30,22 +30,22 @@ const R_AMDGPU_RELATIVE64: u32 = 13;
 
 const ENDIAN: LittleEndian = LittleEndian;
 
-/// Bytes that a loaded code object may span, against hostile headers.
+/// Maximum size of a loaded code object, as protection against hostile headers.
 const MAX_SPAN: u64 = 1 << 30;
 
-/// Bytes that the names of symbols may have together for each byte of the file, against many symbols of one long name:
-/// each is kept.
+/// Maximum total length of symbol names for each byte of the file, as protection against many symbols that share one
+/// long name, because each keeps its own copy.
 const SHARING: usize = 16;
 
 type Header = FileHeader64<LittleEndian>;
 type Sections<'a> = SectionTable<'a, Header>;
 
-/// Why a code object cannot be loaded.
+/// Reason why a code object cannot be loaded.
 #[derive(Debug)]
 pub struct LoadError {
-    /// For the caller of the HSA function.
+    /// Status for the caller of the HSA function.
     pub status: HsaStatus,
-    /// What is wrong, for people.
+    /// Message.
     pub text: String,
 }
 
@@ -65,20 +65,20 @@ impl From<object::Error> for LoadError {
     }
 }
 
-/// A part of a loaded code object with one set of rights.
+/// A part of a loaded code object with uniform access rights.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// Loaded address.
     pub base: u64,
     /// Bytes.
     pub size: u64,
-    /// Kernels may write it.
+    /// True if kernels may write it.
     pub writable: bool,
-    /// It holds code.
+    /// True if it contains code.
     pub executable: bool,
 }
 
-/// What a symbol stands for.
+/// Kind of a symbol.
 #[derive(Clone, Copy, Debug)]
 pub enum SymbolKind {
     /// A kernel, by its descriptor.
@@ -87,7 +87,7 @@ pub enum SymbolKind {
     Variable {
         /// Bytes.
         size: u64,
-        /// Its section is one that can be written.
+        /// True if its section is writable.
         writable: bool,
     },
 }
@@ -99,16 +99,16 @@ pub struct Symbol {
     pub name: String,
     /// Loaded address.
     pub address: u64,
-    /// What it is.
+    /// Kind.
     pub kind: SymbolKind,
 }
 
 /// A loaded code object.
 #[derive(Debug)]
 pub struct Image {
-    /// Its memory.
+    /// Memory of the image.
     pub mapping: Mapping,
-    /// Bytes from its first to its last.
+    /// Size in bytes, from the first to the last.
     pub size: u64,
     /// Loaded address less address in the file.
     pub delta: i64,
@@ -175,10 +175,10 @@ fn check_header(header: &Header, target: &TargetInfo, release: Release) -> Resul
     Ok(())
 }
 
-/// What a code object's header says of the processors it is for (AMDGPUUsage "ELF header e_flags").
+/// Target of a code object, from its header (AMDGPUUsage "ELF header e_flags").
 struct Code {
     machine: u32,
-    /// Whether it needs the features on or off; neither if it runs with both, or the processor has none.
+    /// Required setting of the feature; `None` if the code runs with both, or the processor lacks it.
     sramecc: Option<bool>,
     xnack: Option<bool>,
     /// Zero before code object version 6.
@@ -210,8 +210,8 @@ impl Code {
     }
 }
 
-/// Whether a release of ROCR has the machine number in its table (`amd_hsa_code.cpp`, `GetMachInfo`). The newest has
-/// those of gfx1250 and its relatives, too, which came after it: one can be simulated.
+/// True if a release of ROCR has the machine number in its table (`amd_hsa_code.cpp`, `GetMachInfo`). The newest
+/// release here also accepts gfx1250 and its relatives, which came after it, because the sim supports one of them.
 fn is_known(machine: u32, release: Release) -> bool {
     match release {
         Release::Rocm6_2 => {
@@ -331,9 +331,9 @@ fn relocate(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// The table whose names can be looked up, as in ROCR (`GElfImage::getSymbolTable` of `amd_elf_image.cpp`, 6.2 to 7.0):
-/// `.symtab`, or `.dynsym` where the environment variable `LOADER_USE_DYNSYM` is set to a text that does not begin with
-/// `0`.
+/// Section type of the symbol table for look-ups, as in ROCR (`GElfImage::getSymbolTable` of `amd_elf_image.cpp`, 6.2
+/// to 7.0): `.symtab`, or `.dynsym` if the environment variable `LOADER_USE_DYNSYM` is set to a text that does not
+/// begin with `0`.
 fn symbol_table() -> u32 {
     match env::var_os("LOADER_USE_DYNSYM") {
         Some(text) if !text.as_encoded_bytes().starts_with(b"0") => elf::SHT_DYNSYM,
@@ -341,7 +341,7 @@ fn symbol_table() -> u32 {
     }
 }
 
-/// Without the table there are no symbols, which is no error: what is looked up is not found.
+/// Reads the symbols. Without the table there are none, which is no error: look-ups then find nothing.
 fn symbols(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<Vec<Symbol>, LoadError> {
     let table = sections.symbols(ENDIAN, bytes, symbol_table())?;
     let mut symbols = Vec::new();
