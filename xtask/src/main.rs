@@ -238,6 +238,9 @@ enum Command {
         /// Time limit on each target in seconds, instead of a number of kernels
         #[arg(long, value_name = "N", conflicts_with = "count")]
         seconds: Option<u64>,
+        /// What compiles them for the GPU; clang-14, which is Debian 12's, does for fewer targets
+        #[arg(long, value_enum, default_value = "clang-22")]
+        compiler: kernels::Compiler,
     },
     /// Compiles kernels in Triton's language, runs them on the sim with its checks, and compares the results with NumPy's
     Triton {
@@ -555,14 +558,17 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             setup::everything(&layout, &steps, Build::Tools)?;
             trace::run(&layout, &steps, &target.target)?;
         }
-        Command::Kernels { target, seed, count, seconds } => {
+        Command::Kernels { target, seed, count, seconds, compiler } => {
             setup::sim(&layout, &steps)?;
+            if compiler == kernels::Compiler::Clang14 {
+                setup::old_clang(&steps)?;
+            }
             let amount = match seconds {
                 Some(seconds) => kernels::Amount::Time(Duration::from_secs(seconds)),
                 None => kernels::Amount::Kernels(count),
             };
-            let targets = targets_or(target, &isa::TARGETS)?;
-            conclude(kernels::run(&layout, &steps, &targets, kernels::Options { seed, amount })?)?;
+            let targets = targets_or(target, compiler.targets())?;
+            conclude(kernels::run(&layout, &steps, &targets, kernels::Options { seed, amount, compiler })?)?;
         }
         Command::Triton { target, filter } => {
             conclude(triton::run(&layout, &steps, &targets_or(target, &triton::TARGETS)?, &filter)?)?;

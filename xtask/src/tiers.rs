@@ -27,7 +27,8 @@ const QUICK_TARGET: &str = "gfx1100";
 const QUICK_KERNELS: [&str; 2] = ["gfx942", "gfx1201"];
 
 /// The quick tier's share of [`kernels::SAMPLE`].
-const QUICK_KERNELS_SAMPLE: kernels::Options = kernels::Options { seed: 100, amount: kernels::Amount::Kernels(20) };
+const QUICK_KERNELS_SAMPLE: kernels::Options =
+    kernels::Options { amount: kernels::Amount::Kernels(20), ..kernels::SAMPLE };
 
 /// The only target of [`configurations::TARGETS`] that Debian's ROCR knows.
 const ROCR_TARGET: &str = "gfx90a";
@@ -80,6 +81,7 @@ pub fn all(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tal
     total += bad_input::run(layout, steps, first)?;
     total += hsa_failures::run(layout, steps)?;
     total += kernels::run(layout, steps, &of_kernels, kernels::SAMPLE)?;
+    total += kernels::run_old_sample(layout, steps, &of_kernels)?;
     setup::everything(layout, steps, Build::Bench)?;
     total += bench::smoke(layout, steps)?;
     total += bench::guard::run(layout, steps)?;

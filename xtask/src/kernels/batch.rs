@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::generate::{self, Kernel};
 use crate::error::{Context, Error, Result};
 use crate::hsa::Hsa;
+use crate::isa;
 use crate::layout::Layout;
 use crate::process::{self, Ended};
 use crate::target::Target;
@@ -21,6 +22,8 @@ use crate::target::Target;
 pub const KERNELS: u32 = 10;
 /// A client that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Flags of every compilation. The kernels access memory as several types.
+const SEMANTICS: [&str; 4] = ["-w", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing"];
 /// Compiler flags of the batches, in turn. GlobalISel is not among them: LLVM 22's takes values that differ between
 /// lanes for scalars.
 const WAYS: [&[&str]; 5] = [
@@ -31,12 +34,43 @@ const WAYS: [&[&str]; 5] = [
     &["-Os"],
 ];
 const HEADER: &str = include_str!("kernels.h");
+const OLD_HEADER: &str = include_str!("old.h");
 const CLIENT: &str = include_str!("client.c");
+
+/// Compiler of the kernels for a GPU.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Compiler {
+    /// LLVM 22, as everything else uses
+    #[value(name = "clang-22")]
+    Clang22,
+    /// Debian 12's, which encodes some instructions differently
+    #[value(name = "clang-14")]
+    Clang14,
+}
+
+impl Compiler {
+    /// Name of the program.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clang22 => "clang-22",
+            Self::Clang14 => "clang-14",
+        }
+    }
+
+    /// Targets of the sim that the compiler supports.
+    pub fn targets(self) -> &'static [&'static str] {
+        match self {
+            Self::Clang22 => &isa::TARGETS,
+            Self::Clang14 => &["gfx906", "gfx908", "gfx90a", "gfx1010", "gfx1030"],
+        }
+    }
+}
 
 /// Kernels of neighbouring seeds, compiled with the same flags.
 pub struct Batch<'a> {
     layout: &'a Layout,
     target: &'a Target,
+    compiler: Compiler,
     folder: PathBuf,
     flags: Vec<String>,
     /// Names, seeds and texts.
@@ -49,6 +83,8 @@ pub struct Finding {
     pub kernel: String,
     /// Seed of the kernel.
     pub seed: u64,
+    /// Compiler of the batch.
+    pub compiler: Compiler,
     /// Compiler flags of the batch.
     pub flags: Vec<String>,
     /// Message of the client about the kernel.
@@ -79,14 +115,14 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     /// When its folder cannot be made.
-    pub fn new(layout: &'a Layout, target: &'a Target, seed: u64, number: u64) -> Result<Self> {
+    pub fn new(layout: &'a Layout, target: &'a Target, compiler: Compiler, seed: u64, number: u64) -> Result<Self> {
         let seeds = (0..u64::from(KERNELS)).map(|n| seed.wrapping_mul(1_000_000) + number * u64::from(KERNELS) + n);
         let kernels = seeds.map(|seed| {
             let name = format!("k{seed}");
             let kernel = generate::kernel(&name, seed, &BTreeSet::new());
             (name, seed, kernel)
         });
-        Self::of(layout, target, &format!("{target}-{number}"), flags(target, number), kernels.collect())
+        Self::of(layout, target, compiler, &number.to_string(), flags(target, number), kernels.collect())
     }
 
     /// Creates a batch of one kernel without the statements in `dropped`.
@@ -95,20 +131,21 @@ impl<'a> Batch<'a> {
     /// As [`Self::new`].
     pub fn single(layout: &'a Layout, target: &'a Target, finding: &Finding, dropped: &BTreeSet<u32>) -> Result<Self> {
         let kernel = generate::kernel(&finding.kernel, finding.seed, dropped);
-        let name = format!("{target}-{}", finding.kernel);
-        Self::of(layout, target, &name, finding.flags.clone(), vec![(finding.kernel.clone(), finding.seed, kernel)])
+        let kernels = vec![(finding.kernel.clone(), finding.seed, kernel)];
+        Self::of(layout, target, finding.compiler, &finding.kernel, finding.flags.clone(), kernels)
     }
 
     fn of(
         layout: &'a Layout,
         target: &'a Target,
+        compiler: Compiler,
         name: &str,
         flags: Vec<String>,
         kernels: Vec<(String, u64, Kernel)>,
     ) -> Result<Self> {
-        let folder = layout.build.join("kernels").join(name);
+        let folder = layout.build.join("kernels").join(format!("{target}-{}-{name}", compiler.name()));
         fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
-        Ok(Self { layout, target, folder, flags, kernels })
+        Ok(Self { layout, target, compiler, folder, flags, kernels })
     }
 
     /// Folder of the batch's files.
@@ -139,8 +176,12 @@ impl<'a> Batch<'a> {
     }
 
     fn write_sources(&self) -> Result<()> {
-        let mut text =
-            format!("// clang-22 -mcpu={} {}\n\n#include \"kernels.h\"\n\n", self.target, self.flags.join(" "));
+        let mut text = format!(
+            "// {} -mcpu={} {}\n\n#include \"kernels.h\"\n\n",
+            self.compiler.name(),
+            self.target,
+            self.flags.join(" ")
+        );
         let mut table = String::new();
         for (name, _, kernel) in &self.kernels {
             text += &kernel.text;
@@ -151,7 +192,9 @@ impl<'a> Batch<'a> {
             text,
             "#if !DEVICE\nconst kernel kernels[] = {{\n{table}}};\nconst u32 kernel_count = {count};\n#endif\n"
         );
-        for (name, text) in [("kernels.c", text.as_str()), ("kernels.h", HEADER), ("client.c", CLIENT)] {
+        for (name, text) in
+            [("kernels.c", text.as_str()), ("kernels.h", HEADER), ("old.h", OLD_HEADER), ("client.c", CLIENT)]
+        {
             let path = self.folder.join(name);
             fs::write(&path, text).context(|| format!("writing {}", path.display()))?;
         }
@@ -160,14 +203,8 @@ impl<'a> Batch<'a> {
 
     /// Builds `kernels.co` and `client`. Returns clang's first line if it failed to compile the code object.
     fn compile(&self) -> Result<Option<String>> {
-        let clang = || {
-            let mut command = Command::new("clang-22");
-            // Memory is accessed as several types.
-            command.current_dir(&self.folder).args(["-std=c23", "-w", "-ffp-contract=off", "-fno-math-errno"]);
-            command.arg("-fno-strict-aliasing");
-            command
-        };
-        let mut host = clang();
+        let mut host = self.command("clang-22");
+        host.args(SEMANTICS).arg("-std=c23");
         host.args(self.flags.iter().filter(|flag| flag.starts_with("-D")));
         // Each operation on an f16 is rounded to one.
         host.args(["-O0", "-mfma", "-mf16c", "-Xclang", "-ffloat16-excess-precision=none", "kernels.c", "client.c"]);
@@ -177,23 +214,50 @@ impl<'a> Batch<'a> {
         if let Some(lines) = refusal(host)? {
             return Err(Error::setup(format!("`{shown}` in {}: {}", self.folder.display(), lines.join("\n"))));
         }
-        let mut gpu = clang();
-        gpu.args([
-            "-x",
-            "c",
-            "-nogpulib",
-            "-target",
-            "amdgcn-amd-amdhsa",
-            "-fuse-ld=lld-22",
-            "-mcode-object-version=6",
-        ]);
-        gpu.arg(format!("-mcpu={}", self.target)).args(&self.flags).args(["kernels.c", "-o", "kernels.co"]);
-        let shown = process::display(&gpu);
-        Ok(refusal(gpu)?.map(|lines| {
-            let told = lines.iter().find(|line| line.contains("error:") || line.contains("Assertion"));
-            let told = told.or(lines.first()).map_or("no message", String::as_str);
-            format!("{told} (`{shown}` in {})", self.folder.display())
-        }))
+        for command in self.gpu_commands() {
+            let shown = process::display(&command);
+            if let Some(lines) = refusal(command)? {
+                let told = lines.iter().find(|line| line.contains("error:") || line.contains("Assertion"));
+                let told = told.or(lines.first()).map_or("no message", String::as_str);
+                return Ok(Some(format!("{told} (`{shown}` in {})", self.folder.display())));
+            }
+        }
+        Ok(None)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder);
+        command
+    }
+
+    /// What makes `kernels.co`, in turn.
+    fn gpu_commands(&self) -> Vec<Command> {
+        const FOR_GPU: [&str; 2] = ["-target", "amdgcn-amd-amdhsa"];
+        let mut clang = self.command(self.compiler.name());
+        clang.args(SEMANTICS).arg("-nogpulib").args(&self.flags);
+        let cpu = format!("-mcpu={}", self.target);
+        match self.compiler {
+            Compiler::Clang22 => {
+                clang.args(["-x", "c", "-std=c23"]).args(FOR_GPU).arg(cpu);
+                clang.args(["-fuse-ld=lld-22", "-mcode-object-version=6", "kernels.c", "-o", "kernels.co"]);
+                vec![clang]
+            }
+            // It has C kernels in HIP only, and finds only a linker of its own name.
+            Compiler::Clang14 => {
+                clang.args(["-x", "hip", "-std=c++17", "-Wno-c++11-narrowing", "--cuda-device-only", "-nogpuinc"]);
+                // It cannot call what it makes of loops.
+                clang.arg("-fno-builtin");
+                clang.arg(format!("--offload-arch={}", self.target)).args(["-S", "kernels.c", "-o", "kernels.s"]);
+                let mut assembler = self.command(self.compiler.name());
+                assembler.args(FOR_GPU).arg(cpu);
+                assembler.args(self.flags.iter().filter(|flag| flag.starts_with("-mwavefrontsize")));
+                assembler.args(["-c", "kernels.s", "-o", "kernels.o"]);
+                let mut linker = self.command("ld.lld-22");
+                linker.args(["-shared", "kernels.o", "-o", "kernels.co"]);
+                vec![clang, assembler, linker]
+            }
+        }
     }
 
     /// Runs the client from the kernel at `first` to the last. Returns the number of kernels that ran.
@@ -226,7 +290,8 @@ impl<'a> Batch<'a> {
         }
         for (name, what) in told {
             let seed = self.kernels.iter().find(|(known, ..)| *known == name).map_or(0, |&(_, seed, _)| seed);
-            outcome.findings.push(Finding { kernel: name, seed, flags: self.flags.clone(), what });
+            let (compiler, flags) = (self.compiler, self.flags.clone());
+            outcome.findings.push(Finding { kernel: name, seed, compiler, flags, what });
         }
         outcome.run += run as u32;
         Ok(run.max(1))

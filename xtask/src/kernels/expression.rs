@@ -162,8 +162,9 @@ pub fn condition(g: &mut Generator, scope: &Scope, depth: u32) -> String {
         }
         2 if depth > 0 => format!("!{}", condition(g, scope, depth - 1)),
         3 if scope.state => {
-            let bound = g.random.below(scope.group_size);
-            format!("(e->local {} {bound})", g.pick(&["<", ">", "==", "!="]))
+            let (number, end) = g.pick(&[("e->local", scope.group_size), ("e->wave", scope.group_size.div_ceil(32))]);
+            let bound = g.random.below(end);
+            format!("({number} {} {bound})", g.pick(&["<", ">", "==", "!="]))
         }
         _ => {
             let ty = Type::scalar(g);
@@ -183,7 +184,7 @@ fn leaf(g: &mut Generator, scope: &Scope, ty: Type) -> String {
         return if ty.lanes > 1 { splat(g, scope, ty) } else { literal(g, ty) };
     }
     match g.random.below(10) {
-        0 if ty == Type::U32 => g.pick(&["e->item", "e->local", "e->group", "e->arg32"]).to_owned(),
+        0 if ty == Type::U32 => g.pick(&["e->item", "e->local", "e->group", "e->wave", "e->arg32"]).to_owned(),
         0 if ty == Type::U64 => "e->arg64".to_owned(),
         0 if ty == Type::F32 => "e->argf".to_owned(),
         1 if ty.lanes == 1 => literal(g, ty),
@@ -191,7 +192,7 @@ fn leaf(g: &mut Generator, scope: &Scope, ty: Type) -> String {
             format!("of_bits_{name}((({}*)e->in)[{}])", qualified(ty.unsigned()), g.random.below(64))
         }
         2 if !ty.is_float() => {
-            format!("(({}*)e->in)[{}]", qualified(ty), g.random.below(64))
+            format!("(({name})(({}*)e->in)[{}])", qualified(ty), g.random.below(64))
         }
         _ => format!("s->{name}_{}", g.random.below(VARIABLES)),
     }
@@ -317,16 +318,17 @@ fn integer(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
         }
         22 if scope.state => {
             let index = sub(g, Type::U32);
-            match g.random.below(4) {
-                0 => format!("({name})s->words[{index} & 7]"),
-                1 => format!("({name})s->shorts[{index} & 7]"),
-                _ => format!("({name})e->seen[{index} % {}]", scope.group_size),
+            match g.random.below(5) {
+                0 => format!("({name})s->words[{}]", g.place(&index, 8)),
+                1 => format!("({name})s->shorts[{}]", g.place(&index, 8)),
+                2 => format!("({name})e->seen[{}]", g.at_either_end("e->local", scope.group_size)),
+                _ => format!("({name})e->seen[{}]", g.place(&index, scope.group_size)),
             }
         }
         23 if scope.state => {
             let from = g.pick(&[Type::U8, Type::I8, Type::U16, Type::I16, Type::U32, Type::U64, ty]);
             let index = sub(g, Type::U32);
-            format!("({name})(({}*)e->in)[{index} & 1023]", qualified(from))
+            format!("({name})(({}*)e->in)[{}]", qualified(from), g.place(&index, 1024))
         }
         _ => special(g, scope, ty, depth),
     }
@@ -537,7 +539,7 @@ fn integers(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
         }
         14 if scope.state => {
             let index = sub(g, Type::U32);
-            format!("(({}*)e->in)[{index} & 255]", qualified(ty))
+            format!("(({name})(({}*)e->in)[{}])", qualified(ty), g.place(&index, 256))
         }
         _ => built(g, scope, ty, depth),
     }

@@ -40,7 +40,7 @@ pub fn kernel(name: &str, seed: u64, dropped: &BTreeSet<u32>) -> Kernel {
 
 impl Generator<'_> {
     fn kernel(&mut self, name: &str) -> Kernel {
-        let group_size = self.pick(&[32, 64, 64, 96, 128]);
+        let group_size = self.pick(&[32, 64, 64, 96, 128, 256]);
         let groups = 1 + self.random.below(2);
         let phases = 1 + self.random.below(3);
         let mut text = String::new();
@@ -58,8 +58,10 @@ impl Generator<'_> {
         }
         let (mut on_gpu, mut on_host) = (String::new(), String::new());
         for phase in 0..phases {
-            let _ = writeln!(on_gpu, "  {name}_p{phase}(&e, &s);\n  NEXT_PHASE;");
-            let _ = writeln!(on_host, "  PHASE({name}_p{phase})");
+            // The words of LDS belong to the work-items in their order or the other way round.
+            let place = if self.one_in(2) { "local" } else { &format!("{} - local", group_size - 1) };
+            let _ = writeln!(on_gpu, "  {name}_p{phase}(&e, &s);\n  NEXT_PHASE({place});");
+            let _ = writeln!(on_host, "  PHASE({name}_p{phase}, {place})");
             for _ in 0..self.random.below(3) {
                 let (gpu, host) = self.crossing();
                 on_gpu += &gpu;
@@ -162,7 +164,8 @@ impl Generator<'_> {
     fn any_statement(&mut self, scope: &Scope) -> String {
         let nested = self.depth < 4;
         match self.random.below(if nested { 32 } else { 22 }) {
-            0..=12 => self.assignment(scope),
+            0..=11 => self.assignment(scope),
+            12 => self.array(scope),
             13 | 14 => {
                 let (index, value) = (self.index(scope, 8), expression(self, scope, Type::U32, 2));
                 format!("s->words[{index}] = {value};\n")
@@ -240,7 +243,55 @@ impl Generator<'_> {
         if self.one_in(4) {
             return self.random.below(end).to_string();
         }
-        format!("{} & {}", expression(self, scope, Type::U32, 1), end - 1)
+        let index = expression(self, scope, Type::U32, 1);
+        self.place(&index, end)
+    }
+
+    /// A number below `end` that `index` decides.
+    pub(super) fn place(&mut self, index: &str, end: u32) -> String {
+        let operation = if end.is_power_of_two() { format!("& {}", end - 1) } else { format!("% {end}") };
+        self.at_either_end(&format!("({index} {operation})"), end)
+    }
+
+    /// A number below `end`, counted from the beginning or from the end: then the last element's place is in the
+    /// instruction, and what is added to it is negative.
+    pub(super) fn at_either_end(&mut self, number: &str, end: u32) -> String {
+        match self.random.below(6) {
+            0 | 1 => format!("{} - {number}", end - 1),
+            2 => format!("{}l - (i64){number}", end - 1),
+            _ => number.to_owned(),
+        }
+    }
+
+    /// An array of the work-item's own, filled in a loop, written to once more and read at both ends.
+    fn array(&mut self, scope: &Scope) -> String {
+        let ty = self.pick(&[
+            Type::U8,
+            Type::U16,
+            Type::U32,
+            Type::U64,
+            Type::F32,
+            Type::U16.vector(2),
+            Type::U32.vector(4),
+        ]);
+        let (name, length, number) = (ty.name(), self.pick(&[6, 16, 24, 40]), self.statements);
+        let turn = format!("at{number}");
+        let locals: Vec<_> = scope.locals.iter().cloned().chain([(turn.clone(), Type::U32)]).collect();
+        let value = ty.norm(&expression(self, &Scope { locals: &locals, ..*scope }, ty, 2));
+        let once = ty.norm(&expression(self, scope, ty, 1));
+        let [to, a, b] = [(); 3].map(|()| {
+            let index = expression(self, scope, Type::U32, 1);
+            self.place(&index, length)
+        });
+        let result = self.random.below(VARIABLES);
+        let operator = if ty.is_float() { "-" } else { "^" };
+        format!(
+            "{{\n{name} array{number}[{length}];\n\
+             for (u32 {turn} = 0; {turn} < {length}; ++{turn}) array{number}[{turn}] = {value};\n\
+             array{number}[{to}] = {once};\n\
+             s->{name}_{result} = {};\n}}\n",
+            ty.norm(&format!("(array{number}[{a}] {operator} array{number}[{b}])"))
+        )
     }
 
     /// Generates an atomic on a word that all work-items share. A word has one operation, which commutes with itself.
@@ -270,6 +321,9 @@ impl Generator<'_> {
         };
         let (space, cells, reach) =
             self.pick(&[("GLOBAL", "cells", "DEVICE"), ("GLOBAL", "cells", "SYSTEM"), ("LDS", "lds_cells", "WRKGRP")]);
+        if ty == Type::U16 {
+            return format!("ADD_U16({space}, e->{cells} + {cell}, {value}, {reach});\n");
+        }
         format!("ATOMIC({operation}, ({space} {}*)(e->{cells} + {cell}), {value}, {reach});\n", ty.name())
     }
 
@@ -297,6 +351,16 @@ mod tests {
         let text = |seed| kernel("k", seed, &BTreeSet::new()).text;
         assert_eq!(text(7), text(7));
         assert_ne!(text(7), text(8));
+    }
+
+    #[test]
+    fn arrays_are_indexed_from_both_ends_and_waves_numbered() {
+        let texts: String = (0..50).map(|seed| kernel("k", seed, &BTreeSet::new()).text).collect();
+        for part in
+            ["e->seen[63 - e->local]", "[63l - (i64)", "s->words[7 - (", "PHASE(255 - local)", "e->wave", "array"]
+        {
+            assert!(texts.contains(part), "{part}");
+        }
     }
 
     #[test]

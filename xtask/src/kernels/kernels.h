@@ -49,6 +49,11 @@ VECTOR(f64, 2);
 #define LDS
 #endif
 
+#ifdef __HIP__
+#include "old.h"
+#pragma clang force_cuda_host_device begin
+#endif
+
 // 64-bit words: of input; that each work-item writes, at random and at its end; for atomics, in global memory and in
 // LDS.
 enum { INPUTS = 1024, SCRATCH = 8, ROW = SCRATCH + 58, CELLS = 16 };
@@ -63,6 +68,8 @@ typedef struct {
   const LDS u32* seen;
   LDS u32* shown;
   u32 item, local, group;
+  // The number of the wave in its workgroup.
+  u32 wave;
   u32 arg32;
   u64 arg64;
   f32 argf;
@@ -404,8 +411,37 @@ NORM2(f64, )
 
 // Atomics. None orders anything: each word has one operation, or one work-item.
 
+#ifdef __HIP__
+#define __MEMORY_SCOPE_WRKGRP __HIP_MEMORY_SCOPE_WORKGROUP
+#define __MEMORY_SCOPE_DEVICE __HIP_MEMORY_SCOPE_AGENT
+#define __MEMORY_SCOPE_SYSTEM __HIP_MEMORY_SCOPE_SYSTEM
+#define __scoped_atomic_fetch_add __hip_atomic_fetch_add
+#define __scoped_atomic_fetch_sub(place, value, order, scope) __hip_atomic_fetch_add(place, -(value), order, scope)
+#define __scoped_atomic_fetch_and __hip_atomic_fetch_and
+#define __scoped_atomic_fetch_or __hip_atomic_fetch_or
+#define __scoped_atomic_fetch_xor __hip_atomic_fetch_xor
+#define __scoped_atomic_fetch_min __hip_atomic_fetch_min
+#define __scoped_atomic_fetch_max __hip_atomic_fetch_max
+#define __scoped_atomic_fetch_nand(place, value, order, scope) __atomic_fetch_nand(place, value, order)
+#define __scoped_atomic_exchange_n __hip_atomic_exchange
+#define __scoped_atomic_compare_exchange_n(place, found, value, weak, order, other, scope) \
+  __hip_atomic_compare_exchange_strong(place, found, value, order, other, scope)
+#endif
 #define ATOMIC(operation, place, value, reach) \
   __scoped_atomic_fetch_##operation(place, value, __ATOMIC_RELAXED, __MEMORY_SCOPE_##reach)
+// To 16 bits, which clang 14 has no instructions for.
+#ifdef __HIP__
+#define ADD_U16(space, place, value, reach)                                                                \
+  ({                                                                                                       \
+    u32 was = 0, more = (u16)(value);                                                                      \
+    while (!__hip_atomic_compare_exchange_strong((space u32*)(place), &was, (was & 0xffff0000) | ((was + more) & 0xffff), \
+                                                 __ATOMIC_RELAXED, __ATOMIC_RELAXED, __MEMORY_SCOPE_##reach)) { \
+    }                                                                                                      \
+  })
+#else
+#define ADD_U16(space, place, value, reach) \
+  __scoped_atomic_fetch_add((space u16*)(place), value, __ATOMIC_RELAXED, __MEMORY_SCOPE_##reach)
+#endif
 #define EXCHANGE(place, value) __scoped_atomic_exchange_n(place, value, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE)
 #define COMPARE_EXCHANGE(type, place, expected, value)                                             \
   ({                                                                                               \
@@ -464,6 +500,11 @@ INLINE GLOBAL state* state_of(const env* e) { return (GLOBAL state*)(e->row + SC
 #define CROSS_permlane(x, argument) __builtin_amdgcn_ds_bpermute((i32)(SELECTED(local, argument) << 2), x)
 #define CROSS_permlanex(x, argument) __builtin_amdgcn_ds_bpermute((i32)((SELECTED(local, argument) ^ 16) << 2), x)
 #endif
+#ifdef __HIP__
+// A comparison of all lanes, for not equal; there is no ballot yet.
+#define __builtin_amdgcn_ballot_w32(x) ((u32)__builtin_amdgcn_uicmp(x, 0u, 33))
+#define __builtin_amdgcn_ballot_w64(x) __builtin_amdgcn_uicmp(x, 0u, 33)
+#endif
 #if WAVE == 32
 #define CROSS_ballot(x, argument) __builtin_amdgcn_ballot_w32((x) >> ((argument)&31) & 1)
 #else
@@ -518,29 +559,60 @@ INLINE i64 LANE_dpp(u32 lane, u32 argument) {
 
 #if DEVICE
 
-#define KERNEL(name, size)                                                                                               \
-  __attribute__((amdgpu_kernel, visibility("default"), amdgpu_flat_work_group_size(1, size))) void name(PARAMETERS) {    \
-    static LDS __attribute__((loader_uninitialized)) u32 shared[2][size];                                                \
-    static LDS __attribute__((loader_uninitialized)) u64 lds_cells[CELLS];                                               \
-    const u32 local = __builtin_amdgcn_workitem_id_x(), group = __builtin_amdgcn_workgroup_id_x();                       \
-    const u32 item = group * size + local;                                                                               \
-    env e = {in, out + ROW * item, cells, lds_cells, shared[0], &shared[1][local], item, local, group, arg32, arg64, argf}; \
-    state s = *state_of(&e);                                                                                             \
-    shared[0][local] = s.u32_0 ^ s.u32_1, shared[1][local] = s.u32_0;                                                    \
-    if (local < CELLS) lds_cells[local] = cells[CELLS * (1 + group) + local];                                            \
-    barrier();                                                                                                           \
-    u32 turn = 0;
-#define NEXT_PHASE barrier(), e.seen = shared[++turn & 1], e.shown = &shared[~turn & 1][local]
-#define END_KERNEL                                                               \
-  *state_of(&e) = s;                                                             \
-  if (local < CELLS) cells[CELLS * (1 + group) + local] = lds_cells[local];      \
-  }
-
 INLINE void barrier(void) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+
+// A wave's number is in a register of gfx12.
+#ifdef __GFX12__
+u32 wave_id(void) __asm("llvm.amdgcn.wave.id");
+#define WAVE_ID wave_id()
+#else
+#define WAVE_ID __builtin_amdgcn_readfirstlane(local / WAVE)
+#endif
+
+// HIP's kernels have parameters and variables in LDS with pointers of the generic address space.
+#ifdef __HIP__
+#define KERNEL(name, size)                                                                                               \
+  extern "C" __attribute__((global, amdgpu_flat_work_group_size(1, size))) void name(                                    \
+      const u64* in_generic, u64* out_generic, u64* cells_generic, u32 arg32, u64 arg64, f32 argf) {                     \
+    static __attribute__((shared)) u32 shared_generic[2][size];                                                          \
+    static __attribute__((shared)) u64 lds_cells_generic[CELLS];                                                         \
+    const GLOBAL u64* in = (const GLOBAL u64*)in_generic;                                                                \
+    GLOBAL u64 *out = (GLOBAL u64*)out_generic, *cells = (GLOBAL u64*)cells_generic;                                     \
+    LDS u32(*shared)[size] = (LDS u32(*)[size])shared_generic;                                                           \
+    LDS u64* lds_cells = (LDS u64*)lds_cells_generic;                                                                    \
+    BEGIN_KERNEL(size)
+// In parts, since clang 14 makes nothing of a large copy where it saves on size.
+#define COPY_STATE(to, from)                                                                 \
+  _Pragma("unroll") for (u32 n = 0; n < sizeof(state) / 16; ++n) ((u32x4*)(to))[n] = ((const u32x4*)(from))[n]
+#else
+#define KERNEL(name, size)                                                                                               \
+  __attribute__((amdgpu_kernel, visibility("default"), amdgpu_flat_work_group_size(1, size))) void name(PARAMETERS) {    \
+    static LDS __attribute__((loader_uninitialized)) u32 shared[2][size];                                                \
+    static LDS __attribute__((loader_uninitialized)) u64 lds_cells[CELLS];                                               \
+    BEGIN_KERNEL(size)
+#define COPY_STATE(to, from) (void)(*(to) = *(from))
+#endif
+#define BEGIN_KERNEL(size)                                                                                               \
+    const u32 local = __builtin_amdgcn_workitem_id_x(), group = __builtin_amdgcn_workgroup_id_x();                       \
+    const u32 item = group * size + local;                                                                               \
+    env e = {in, out + ROW * item, cells, lds_cells, shared[0], &shared[1][local],                                       \
+             item, local, group, WAVE_ID, arg32, arg64, argf};                                                           \
+    state s;                                                                                                             \
+    COPY_STATE(&s, state_of(&e));                                                                                        \
+    shared[0][local] = s.u32_0 ^ s.u32_1, shared[1][local] = s.u32_0;                                                    \
+    if (local < CELLS) lds_cells[local] = cells[CELLS * (1 + group) + local];                                            \
+    barrier();                                                                                                           \
+    u32 turn = 0;
+// `place` is the work-item's own.
+#define NEXT_PHASE(place) barrier(), e.seen = shared[++turn & 1], e.shown = &shared[~turn & 1][place]
+#define END_KERNEL                                                               \
+  COPY_STATE(state_of(&e), &s);                                                  \
+  if (local < CELLS) cells[CELLS * (1 + group) + local] = lds_cells[local];      \
+  }
 
 #else
 
@@ -555,17 +627,17 @@ INLINE void barrier(void) {
       for (u32 local = 0; local < size; ++local) {                                                                \
         const u32 item = group * size + local;                                                                    \
         envs[local] = (env){in, out + ROW * item, cells, lds_cells, shared[0], &shared[1][local],                 \
-                            item, local, group, arg32, arg64, argf};                                              \
+                            item, local, group, local / WAVE, arg32, arg64, argf};                                \
         states[local] = *state_of(&envs[local]);                                                                  \
         shared[0][local] = states[local].u32_0 ^ states[local].u32_1, shared[1][local] = states[local].u32_0;     \
       }                                                                                                           \
       u32 turn = 0;
 #define COUNT (sizeof(envs) / sizeof(envs[0]))
-#define PHASE(function)                                                              \
+#define PHASE(function, place)                                                       \
   for (u32 local = 0; local < COUNT; ++local) function(&envs[local], &states[local]); \
   ++turn;                                                                            \
   for (u32 local = 0; local < COUNT; ++local) {             \
-    envs[local].seen = shared[turn & 1], envs[local].shown = &shared[~turn & 1][local]; \
+    envs[local].seen = shared[turn & 1], envs[local].shown = &shared[~turn & 1][place]; \
   }
 #define END_HOST_KERNEL                                                                                    \
   for (u32 local = 0; local < COUNT; ++local) *state_of(&envs[local]) = states[local]; \

@@ -16,11 +16,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::isa;
 use crate::layout::Layout;
+use crate::setup;
 use crate::steps::{Step, Steps, timed};
 use crate::tally::Tally;
 use crate::target::Target;
+pub use batch::Compiler;
 use batch::{Batch, Finding, Outcome};
 
 /// Amount of work on each target.
@@ -39,28 +40,57 @@ pub struct Options {
     pub seed: u64,
     /// Number of kernels or time limit.
     pub amount: Amount,
+    /// Compiler of the kernels for the GPU.
+    pub compiler: Compiler,
 }
 
 /// Sample of `cargo xtask test`: each set of compiler flags, and the first ones with the other wave size.
-pub const SAMPLE: Options = Options { seed: 100, amount: Amount::Kernels(70) };
+pub const SAMPLE: Options = Options { seed: 100, amount: Amount::Kernels(70), compiler: Compiler::Clang22 };
+/// Sample of `cargo xtask test` with the old compiler.
+const OLD_SAMPLE: Options = Options { seed: 100, amount: Amount::Kernels(50), compiler: Compiler::Clang14 };
 
 /// Runs random kernels on the sim's `targets`.
 ///
 /// # Errors
-/// When clang or the sim is missing, or the sim does not support a target. Kernels that differ are counted as failures.
+/// When clang or the sim is missing, or the sim or the compiler does not support a target. Kernels that differ are
+/// counted as failures.
 pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], options: Options) -> Result<Tally> {
-    if let Some(unknown) = targets.iter().find(|target| !isa::TARGETS.contains(&target.as_ref())) {
-        return Err(Error::setup(format!("the sim does not play {unknown}, but {}", isa::TARGETS.join(", "))));
+    let known = options.compiler.targets();
+    if let Some(unknown) = targets.iter().find(|target| !known.contains(&target.as_ref())) {
+        let compiler = options.compiler.name();
+        return Err(Error::setup(format!("{compiler} or the sim do not know {unknown}, but {}", known.join(", "))));
     }
     let mut total = Tally::default();
     for target in targets {
-        let (outcome, time) =
-            timed(|| steps.step(&format!("Random kernels on {target}"), |step| run_on(layout, step, target, options)));
+        let name = match options.compiler {
+            Compiler::Clang22 => format!("Random kernels on {target}"),
+            old => format!("Random kernels of {} on {target}", old.name()),
+        };
+        let (outcome, time) = timed(|| steps.step(&name, |step| run_on(layout, step, target, options)));
         let tally = conclude(layout, steps, target, &outcome?)?;
-        steps.record(&format!("random kernels on {target}"), "all", tally.verdict(), Some(time));
+        steps.record(&name.to_lowercase(), "all", tally.verdict(), Some(time));
         total += tally;
     }
     Ok(total)
+}
+
+/// Runs [`OLD_SAMPLE`] on those of `targets` that the old compiler supports. Where the compiler cannot be installed, the
+/// sample is skipped.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_old_sample(layout: &Layout, steps: &Steps, targets: &[Target]) -> Result<Tally> {
+    let compiler = OLD_SAMPLE.compiler;
+    let is_known = |target: &&Target| compiler.targets().contains(&target.as_ref());
+    let targets: Vec<_> = targets.iter().filter(is_known).cloned().collect();
+    if targets.is_empty() {
+        return Ok(Tally::default());
+    }
+    if let Err(error) = setup::old_clang(steps) {
+        println!("  skipped random kernels of {}: {error}", compiler.name());
+        return Ok(Tally { skipped: 1, ..Tally::default() });
+    }
+    run(layout, steps, &targets, OLD_SAMPLE)
 }
 
 /// Runs batches in parallel, one on each core.
@@ -78,7 +108,7 @@ fn run_on(layout: &Layout, step: &Step, target: &Target, options: Options) -> Re
             if is_over(number) {
                 return Ok(());
             }
-            let found = Batch::new(layout, target, options.seed, number as u64)?.run()?;
+            let found = Batch::new(layout, target, options.compiler, options.seed, number as u64)?.run()?;
             let mut seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             *seen += found;
         }

@@ -98,6 +98,14 @@ pub fn bazel(layout: &Layout, steps: &Steps) -> Result<()> {
     packages::ensure_bazel(steps)
 }
 
+/// Sets up the old compiler of random kernels.
+///
+/// # Errors
+/// When it cannot be installed.
+pub fn old_clang(steps: &Steps) -> Result<()> {
+    packages::ensure_old_clang(steps)
+}
+
 /// Sets up [`sources`], and the tools that read ONNX models.
 ///
 /// # Errors

@@ -51,6 +51,13 @@ const PYTHON_HEADERS: &[Package] = &[Package {
     },
 }];
 
+/// An old compiler, whose encodings of some instructions are not those of later ones.
+const OLD_CLANG: &[Package] = &[Package {
+    name: "clang-14",
+    purpose: "compiles random kernels as Debian 12 compiles them",
+    is_present: || in_path("clang-14"),
+}];
+
 const PACKAGES: &[Package] = &[
     Package {
         name: "clang-22",
@@ -116,6 +123,14 @@ pub fn ensure_bazel(steps: &Steps) -> Result<()> {
 /// As [`ensure`].
 pub fn ensure_python_headers(steps: &Steps) -> Result<()> {
     install(steps, PYTHON_HEADERS.iter())
+}
+
+/// The same for the old compiler.
+///
+/// # Errors
+/// As [`ensure`], and on a distribution that does not have it any more.
+pub fn ensure_old_clang(steps: &Steps) -> Result<()> {
+    install(steps, OLD_CLANG.iter())
 }
 
 fn install(steps: &Steps, packages: impl Iterator<Item = &'static Package>) -> Result<()> {
