@@ -163,7 +163,7 @@ fn options_page_has_every_option_as_it_is() {
             value if value.is_empty() => "no default".to_owned(),
             value => format!("default `{value}`"),
         };
-        list.push_str(&format!("* **`{}`** = `{}`, {default}. {}\n", knob.key, knob.values, knob.help));
+        list.push_str(&format!("* **`{}`** = `{}`, {default}\\\n  {}\n", knob.key, knob.values, knob.help));
     }
     let made = [before, MARKS[0], "\n", &list, "\n", MARKS[1], after].concat();
     if std::env::var_os("UPDATE_DOCS").is_some() {
