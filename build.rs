@@ -7,7 +7,8 @@
 //! built. Output, in `OUT_DIR`: `iree.rs`, `libamdgpu_rs_inlines.a`. What differs between checkouts and configurations
 //! becomes a cfg: `iree_command_buffer_flush` (command buffers have the slots `flush_buffer` and `invalidate_buffer`),
 //! `iree_retain_dispatch_metadata` (there is a command buffer mode of that name), `iree_status_annotations`
-//! (statuses carry text, that is `IREE_STATUS_MODE` is 2 or more) and `iree_tracing` (IREE is built with tracing).
+//! (statuses carry text, that is `IREE_STATUS_MODE` is 2 or more), `iree_tracing` (IREE is built with tracing),
+//! `iree_device_tracing` (its trace has rows for devices).
 
 #[path = "build_support/iree_config.rs"]
 mod iree_config;
@@ -47,6 +48,7 @@ fn run() -> Result<(), String> {
     emit_cfg("iree_status_annotations", bindings.contains("pub fn iree_status_annotate_f("));
     let is_traced = bindings.contains("pub fn iree_tracing_zone_begin_external_impl(");
     emit_cfg("iree_tracing", is_traced);
+    emit_cfg("iree_device_tracing", bindings.contains("pub fn iree_tracing_gpu_zone_notify("));
     let bindings_path = out_dir.join("iree.rs");
     std::fs::write(&bindings_path, bindings)
         .map_err(|error| format!("writing {}: {error}", bindings_path.display()))?;

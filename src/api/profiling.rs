@@ -33,7 +33,7 @@ impl Device {
         let filter = unsafe { filter(&options.capture_filter) };
         // SAFETY: the selections and their names are valid during the call.
         let counter_sets = unsafe { selections(options) }?;
-        let request = Request { families, sink: ProfileSink::retain(sink), filter, counter_sets };
+        let request = Request { families, sink: Some(ProfileSink::retain(sink)), filter, counter_sets };
         self.logical().begin_profiling(self.identifier(), request)
     }
 }

@@ -241,6 +241,7 @@ impl LogicalDevice {
             let _ = self.shared.epochs.set(made.queues.iter().map(|queue| queue.epochs()).collect());
             self.queues.set(made.queues.into());
             *threads = made.threads;
+            self.begin_zones();
             return Ok(member);
         }
         drop(threads);
@@ -324,7 +325,7 @@ impl Drop for LogicalDevice {
     /// A profiling session that the caller left ends before.
     fn drop(&mut self) {
         // Nobody is there to tell.
-        let _ = self.end_profiling();
+        let _ = self.end_session();
         self.shared.worker.close();
         let threads = std::mem::take(self.threads.get_mut());
         stop(Queues { queues: self.queues.list().to_vec(), threads });

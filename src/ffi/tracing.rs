@@ -23,6 +23,10 @@ macro_rules! zone {
     };
 }
 
+/// True if the trace has rows for devices ([`GpuContext`]): Tracy's has, IREE's console provider has none. `build.rs`
+/// finds this out as above and sets `cfg(iree_device_tracing)`.
+pub const TRACES_DEVICES: bool = cfg!(iree_device_tracing);
+
 /// The kind of memory that a stream reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
@@ -172,4 +176,77 @@ mod provider {
     }
 }
 
+#[cfg(not(iree_device_tracing))]
+mod devices {
+    /// A row of the trace for a hardware queue.
+    #[derive(Debug)]
+    pub struct GpuContext;
+
+    impl GpuContext {
+        /// Makes a row `name`.
+        #[inline(always)]
+        pub fn new(_name: &str, _tick: u64, _frequency: u64) -> Self {
+            Self
+        }
+
+        /// Adds a zone `name` that lasted from the first tick to the second.
+        #[inline(always)]
+        pub fn zone(&self, _name: &str, _ticks: (u64, u64)) {}
+    }
+}
+
+#[cfg(iree_device_tracing)]
+mod devices {
+    use std::ffi::c_char;
+    use std::sync::atomic::{AtomicU16, Ordering};
+
+    use crate::ffi::raw;
+
+    /// A row of the trace for a hardware queue. It stays in the trace after its drop.
+    #[derive(Debug)]
+    pub struct GpuContext {
+        id: u8,
+        /// The number of the next zone's begin; its end has the one after. Tracy forgets them with the zone's times.
+        next_query: AtomicU16,
+    }
+
+    impl GpuContext {
+        /// Makes a row `name`. Times are ticks of a clock that has `frequency` ticks a second and is at `tick` now. The
+        /// trace's own clock is read after that.
+        pub fn new(name: &str, tick: u64, frequency: u64) -> Self {
+            // SAFETY: a text of the stated length, which the provider copies. A context of this type is bound to no
+            // thread.
+            let id = unsafe {
+                raw::iree_tracing_gpu_context_allocate(
+                    raw::IREE_TRACING_GPU_CONTEXT_TYPE_VULKAN,
+                    name.as_ptr().cast(),
+                    name.len(),
+                    false,
+                    raw::iree_tracing_time() as u64,
+                    tick,
+                    (1e9 / frequency as f64) as f32,
+                )
+            };
+            Self { id, next_query: AtomicU16::new(0) }
+        }
+
+        /// Adds a zone `name` that lasted from the first tick to the second. Zones of a row are added by one thread at
+        /// a time, in the order of their first ticks.
+        pub fn zone(&self, name: &str, (start, end): (u64, u64)) {
+            let begin = self.next_query.fetch_add(2, Ordering::Relaxed);
+            let (text, length): (*const c_char, _) = (name.as_ptr().cast(), name.len());
+            // SAFETY: a context of this process, and a text of the stated length, which the provider copies; an empty
+            // one is not read.
+            unsafe {
+                let (file, line) = (c"".as_ptr(), 0);
+                raw::iree_tracing_gpu_zone_begin_external(self.id, begin, file, 0, line, text, length, text, length);
+                raw::iree_tracing_gpu_zone_end(self.id, begin + 1);
+                raw::iree_tracing_gpu_zone_notify(self.id, begin, start as i64);
+                raw::iree_tracing_gpu_zone_notify(self.id, begin + 1, end as i64);
+            }
+        }
+    }
+}
+
+pub use devices::GpuContext;
 pub use provider::{allocated, freed, message, name_thread};

@@ -7,22 +7,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::LogicalDevice;
 use crate::core::operations::counting::turn_over;
 use crate::core::profile::FunctionRef;
-use crate::core::profile::session::{Range, Request, Session};
-use crate::ffi::{Code, Result, Status, status};
+use crate::core::profile::session::{Filter, Range, Request, Session};
+use crate::ffi::profile::schema::ProfileData;
+use crate::ffi::{Code, Result, Status, status, tracing};
 
 impl LogicalDevice {
-    /// Begins a profiling session. Operations submitted from now on are in it.
+    /// Begins a profiling session. Operations submitted from now on are in it, and no longer in the driver's own.
     ///
     /// # Errors
     /// FAILED_PRECONDITION when there is a session or the device has no queues; UNIMPLEMENTED for data that the driver
     /// does not produce; those of [`Counters::new`](crate::core::profile::counters::Counters::new); the sink's; what
     /// HSA said. There is no session then.
     pub fn begin_profiling(&self, name: &str, request: Request) -> Result<()> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         request.check()?;
+        self.begin_session(name, request).inspect_err(|_| self.begin_zones())
+    }
+
+    fn begin_session(&self, name: &str, request: Request) -> Result<()> {
         let profiler = self.profiler();
         let control = profiler.control();
-        if profiler.session().is_some() {
+        if profiler.requested_session().is_some() {
             return Err(status!(FAILED_PRECONDITION, "the device has a profiling session; end it first"));
         }
         let queues = self.queues().list();
@@ -32,9 +36,7 @@ impl LogicalDevice {
                 "the device has no queues to profile: it must be added to a device group (iree_hal_device_group_create) first"
             ));
         }
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let session =
-            Arc::new(Session::new(id, name, request, self.gpus(), self.options().hardware_queues_per_gpu as u32)?);
+        let session = self.new_session(name, request)?;
         session.begin()?;
         let begun = session.write_head(self.gpus()).and_then(|()| self.set_timestamps(&session, true)).and_then(|()| {
             profiler.publish(&session);
@@ -53,10 +55,35 @@ impl LogicalDevice {
         drop(control);
         if let Err(status) = self.begin_ranges(&session) {
             session.fail(status.clone());
-            let _ = self.end_profiling();
+            let _ = self.end_session();
             return Err(status);
         }
         Ok(())
+    }
+
+    fn new_session(&self, name: &str, request: Request) -> Result<Arc<Session>> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let (id, queues_per_gpu) = (NEXT_ID.fetch_add(1, Ordering::Relaxed), self.options().hardware_queues_per_gpu);
+        Session::new(id, name, request, self.gpus(), queues_per_gpu as u32).map(Arc::new)
+    }
+
+    /// Begins the session of the driver's own that adds kernels to IREE's trace, where that traces devices and the
+    /// device has no session. Without the session, the trace lacks the kernels.
+    pub(super) fn begin_zones(&self) {
+        if !tracing::TRACES_DEVICES {
+            return;
+        }
+        let _control = self.profiler().control();
+        if self.profiler().session().is_some() || self.queues().list().is_empty() {
+            return;
+        }
+        let (filter, counter_sets) = (Filter::default(), Vec::new());
+        let request = Request { families: ProfileData::DISPATCH_EVENTS, sink: None, filter, counter_sets };
+        if let Ok(session) = self.new_session("", request)
+            && self.set_timestamps(&session, true).is_ok()
+        {
+            self.profiler().publish(&session);
+        }
     }
 
     /// Writes what is complete to the session's sink; nothing without a session.
@@ -65,11 +92,11 @@ impl LogicalDevice {
     /// The sink's; the session's own failure, see [`Session::fail`].
     pub fn flush_profiling(&self) -> Result<()> {
         // Before the lock, as it waits for the GPUs.
-        if let Some(session) = self.profiler().session() {
+        if let Some(session) = self.profiler().requested_session() {
             self.turn_ranges(&session, true);
         }
         let _control = self.profiler().control();
-        let Some(session) = self.profiler().session() else { return Ok(()) };
+        let Some(session) = self.profiler().requested_session() else { return Ok(()) };
         session.flush()
     }
 
@@ -79,7 +106,14 @@ impl LogicalDevice {
     /// # Errors
     /// As for [`Self::flush_profiling`].
     pub fn end_profiling(&self) -> Result<()> {
-        let Some(session) = self.profiler().session() else { return Ok(()) };
+        let ended = self.end_session();
+        self.begin_zones();
+        ended
+    }
+
+    /// Ends the application's session, and begins none of the driver's own.
+    pub(super) fn end_session(&self) -> Result<()> {
+        let Some(session) = self.profiler().requested_session() else { return Ok(()) };
         // Before the lock: waiting completes submissions, which calls the application back.
         let queues = self.queues().list();
         for queue in queues {

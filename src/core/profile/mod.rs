@@ -21,6 +21,7 @@ pub mod pool;
 pub mod regions;
 pub mod session;
 pub mod thread_traces;
+pub mod zones;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -30,7 +31,9 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use crate::core::profile::memory::MemoryNote;
 use crate::core::profile::metadata::ExecutableInfo;
 use crate::core::profile::session::Session;
+use crate::core::profile::zones::Zones;
 use crate::ffi::profile::schema::QueueEventKind;
+use crate::hsa;
 
 /// A function of an executable, as profiles name it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -93,6 +96,7 @@ pub struct Profiler {
     /// Held while a session begins, is flushed or ends, sink calls included. Queues never take it.
     control: Mutex<()>,
     executables: Mutex<Vec<Weak<ExecutableInfo>>>,
+    zones: Zones,
 }
 
 impl Profiler {
@@ -109,6 +113,11 @@ impl Profiler {
             return None;
         }
         self.current.read().clone()
+    }
+
+    /// The active session, if the application began it.
+    pub fn requested_session(&self) -> Option<Arc<Session>> {
+        self.session().filter(|session| session.is_requested())
     }
 
     /// Packets that a launch may have around it in the session there is, and 0 without one. Where there are any, each
@@ -154,9 +163,20 @@ impl Profiler {
         self.active.store(true, Ordering::Release);
     }
 
-    /// Has nothing traced any more; what is under way keeps the session.
+    /// Has nothing traced any more, unless the session there is was not [requested](Self::requested_session). What is
+    /// under way keeps the session.
     pub fn retract(&self) -> Option<Arc<Session>> {
+        let session = self.current.write().take_if(|session| session.is_requested())?;
         self.active.store(false, Ordering::Release);
-        self.current.write().take()
+        Some(session)
+    }
+
+    /// Adds a kernel to IREE's trace, which the queue `ordinal`, of `queue_count`, ran at `ticks`. A kernel of no
+    /// executable is a transfer's.
+    pub fn add_zone(&self, library: &hsa::Library, queue: (u32, usize), function: FunctionRef, ticks: (u64, u64)) {
+        let known =
+            self.executables.lock().iter().filter_map(Weak::upgrade).find(|known| known.id == function.executable);
+        let name = known.as_ref().and_then(|known| known.functions.get(function.ordinal as usize));
+        self.zones.add(library, queue, name.map_or("transfer", |function| &function.name), ticks);
     }
 }

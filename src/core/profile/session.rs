@@ -84,8 +84,8 @@ impl Filter {
 pub struct Request {
     /// The families of data.
     pub families: ProfileData,
-    /// Receives it.
-    pub sink: ProfileSink,
+    /// Receives it; none of a session of the driver's own, whose dispatches become [`zones`](super::zones) alone.
+    pub sink: Option<ProfileSink>,
     /// Selects device-timestamped events.
     pub filter: Filter,
     /// The sets of hardware counters.
@@ -163,6 +163,8 @@ pub struct Session {
     id: u64,
     name: String,
     families: ProfileData,
+    /// The application began it.
+    is_requested: bool,
     /// None once the session has ended: operations that are under way then keep the session and not the sink.
     sink: Mutex<Option<ProfileSink>>,
     filter: Filter,
@@ -228,7 +230,8 @@ impl Session {
             name: name.to_owned(),
             metrics: request.families.contains(ProfileData::DEVICE_METRICS).then(|| Metrics::new(gpus)),
             families: request.families,
-            sink: Mutex::new(Some(request.sink)),
+            is_requested: request.sink.is_some(),
+            sink: Mutex::new(request.sink),
             filter: request.filter,
             library: gpus[0].agent().library().clone(),
             gpu_count: gpus.len(),
@@ -250,6 +253,11 @@ impl Session {
             ranges: Mutex::new(gpus.iter().map(|_| None).collect()),
             range_samples: Mutex::default(),
         })
+    }
+
+    /// Returns true if the application began it, false of a session of the driver's own.
+    pub fn is_requested(&self) -> bool {
+        self.is_requested
     }
 
     /// Whether data of `family` was asked for.
@@ -288,6 +296,11 @@ impl Session {
         self.queues[ordinal as usize].stream
     }
 
+    /// The hardware queues of the logical device.
+    pub fn queue_count(&self) -> usize {
+        self.queues.len()
+    }
+
     /// Identifies one submission in all its events; they count from 1 in the order of the calls.
     pub fn next_submission(&self) -> u64 {
         self.next_submission.fetch_add(1, Ordering::Relaxed)
@@ -305,8 +318,12 @@ impl Session {
         self.wants(families | ProfileData::MEMORY_EVENTS)
     }
 
-    /// Whether one launch of such an operation is to have a dispatch event.
+    /// Returns true if one launch of such an operation is to have a dispatch event. In the driver's own session, the
+    /// kernels of transfers are zones, too.
     pub fn selects_launch(&self, launch: &LaunchNote) -> bool {
+        if !self.is_requested {
+            return true;
+        }
         let matching = || self.objects.lock().matching.contains(&launch.function);
         self.selects_function(launch.function, launch.command_index, matching)
     }
@@ -333,6 +350,9 @@ impl Session {
 
     /// Tells of an executable whose functions events may refer to.
     pub fn add_executable(&self, executable: Arc<ExecutableInfo>) {
+        if !self.is_requested {
+            return;
+        }
         let mut objects = self.objects.lock();
         if let Some(pattern) = &self.filter.function {
             for (ordinal, function) in executable.functions.iter().enumerate() {
@@ -350,6 +370,9 @@ impl Session {
 
     /// Tells of the command buffer `id`, which is being executed.
     pub fn add_program(&self, id: u64, records: impl FnOnce() -> CommandRecords) {
+        if !self.is_requested {
+            return;
+        }
         let mut objects = self.objects.lock();
         if objects.programs.insert(id) {
             let records = records();
@@ -416,6 +439,9 @@ impl Session {
         count: Option<&Count>,
         trace: Option<&TraceCapture>,
     ) -> Result<()> {
+        if !self.is_requested {
+            return Ok(());
+        }
         let logs = &self.queues[ordinal as usize];
         let logged = logs.dispatches.push(|id| {
             event.event_id = id;

@@ -10,7 +10,7 @@ use crate::ffi::profile::host_time;
 use crate::ffi::profile::schema::{
     DependencyStrategy, DispatchEvent, HostExecutionEvent, ProfileData, QueueDeviceEvent, QueueEvent, Record, flags,
 };
-use crate::ffi::{Code, Result, status};
+use crate::ffi::{Code, Result, status, tracing};
 
 impl Trace {
     /// Logs that the operation was submitted, and, when it was started, the span until now.
@@ -115,6 +115,10 @@ impl Trace {
                 let count = count.map(|count| &self.packets.counts[count]);
                 let trace = trace.map(|trace| &*self.packets.traces[trace]);
                 session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), count, trace)?;
+                if tracing::TRACES_DEVICES {
+                    let (queue_count, profiler) = (session.queue_count(), &queue.shared().profiler);
+                    profiler.add_zone(session.library(), (ordinal, queue_count), launch.function, (start, end));
+                }
             }
             if self.packets.regions {
                 launches.push((*launch, (start, end)));
