@@ -24,7 +24,7 @@ pub enum Flavor {
     Portable,
     /// With IREE's Python bindings.
     Python,
-    /// With IREE's tracing, which prints on standard error.
+    /// With IREE's tracing by Tracy.
     Traced,
 }
 

@@ -219,7 +219,7 @@ enum Command {
         #[command(flatten)]
         target: TargetOption,
     },
-    /// Builds IREE with tracing and the driver, and checks the trace of a model for the driver's steps
+    /// Builds IREE with Tracy and the driver, and checks a model's trace for the driver's steps, memory and kernels
     Trace {
         #[command(flatten)]
         target: TargetOption,
@@ -555,8 +555,8 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
         Command::Trace { target } => {
             target.target.check_compiled(&Hsa::Sim)?;
             let layout = layout.with(Flavor::Traced);
-            setup::everything(&layout, &steps, Build::Tools)?;
-            trace::run(&layout, &steps, &target.target)?;
+            setup::everything(&layout, &steps, Build::Trace)?;
+            conclude(trace::run(&layout, &steps, &target.target)?)?;
         }
         Command::Kernels { target, seed, count, seconds, compiler } => {
             setup::sim(&layout, &steps)?;

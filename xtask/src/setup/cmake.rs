@@ -70,6 +70,11 @@ pub fn ensure(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
     if let Build::Python = build {
         steps.step("IREE's Python bindings with this driver", |step| ninja(layout, step, &[PYTHON_MODULE]))?;
     }
+    if let Build::Trace = build {
+        let program = below(layout, capture_program(layout))?;
+        steps
+            .step("IREE's tool and what reads its trace", |step| ninja(layout, step, &["iree-run-module", &program]))?;
+    }
     Ok(())
 }
 
@@ -79,6 +84,11 @@ const PYTHON_MODULE: &str = "iree_runtime_bindings_python_PyExtRt";
 /// Path of `iree-run-replay`, which also writes the final contents of buffers; see `tests/replay`.
 pub fn replay_program(layout: &Layout) -> PathBuf {
     layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/tests/replay/run-replay-outputs")
+}
+
+/// Path of the program that reads the trace of another program; see `tests/trace`.
+pub fn capture_program(layout: &Layout) -> PathBuf {
+    layout.cmake().join("runtime/plugins/hal/drivers/amdgpu_rs/tests/trace/capture")
 }
 
 /// Path of the benchmark.
@@ -170,8 +180,7 @@ fn arguments(layout: &Layout, source: &str) -> Vec<String> {
         }
         Flavor::Traced => {
             arguments.push("-DIREE_ENABLE_RUNTIME_TRACING=ON".to_owned());
-            // Tracy is a submodule that is not among IREE's sources here.
-            arguments.push("-DIREE_TRACING_PROVIDER=console".to_owned());
+            arguments.push("-DIREE_TRACING_PROVIDER=tracy".to_owned());
         }
         Flavor::Sanitized(sanitizer) => {
             arguments.push(format!("-D{}=ON", sanitizer.iree_option()));

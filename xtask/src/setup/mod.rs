@@ -12,6 +12,7 @@ mod python;
 mod rust_src;
 mod sim;
 mod sysroot;
+mod tracy;
 mod tree;
 
 use crate::error::Result;
@@ -37,6 +38,8 @@ pub enum Build<'a> {
     Replay,
     /// The extension module of IREE's Python bindings.
     Python,
+    /// The tool that runs modules, and what reads its trace.
+    Trace,
 }
 
 /// Installs packages, the standard library's sources, the Python environment and IREE's tree: cargo needs these to
@@ -79,6 +82,9 @@ pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
         if !tree::has_hsa_headers(layout) {
             hsa_headers::ensure(layout, steps)?;
         }
+    }
+    if layout.flavor == Flavor::Traced {
+        tracy::ensure(layout, steps)?;
     }
     if layout.flavor == Flavor::Python {
         packages::ensure_python_headers(steps)?;
@@ -124,7 +130,7 @@ pub fn triton(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_triton(layout, steps)
 }
 
-pub use cmake::{TOOLS, bench_program, cts_folder, driver_library, probes_program, replay_program};
+pub use cmake::{TOOLS, bench_program, capture_program, cts_folder, driver_library, probes_program, replay_program};
 pub use packages::BAZEL;
 pub use sim::{built_library, ensure_thunk};
 pub use sysroot::GLIBC;

@@ -4,7 +4,8 @@
 //! to `build/iree`; a user's checkout is never written to.
 //!
 //! IREE's test build needs two third-party folders that the crate lacks: googletest, from Debian's package, and Google
-//! Benchmark ([`super::benchmark`]). IREE's C driver needs a third, HSA's headers ([`super::hsa_headers`]).
+//! Benchmark ([`super::benchmark`]). IREE's C driver needs a third, HSA's headers ([`super::hsa_headers`]). Tracing
+//! needs a fourth, Tracy ([`super::tracy`]).
 //!
 //! The crate also lacks IREE's Python bindings. They come from an older release of the crate, 0.4.1, with the same
 //! `runtime/src`.
@@ -13,17 +14,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::python::replace_link;
-use super::{benchmark, hsa_headers};
+use super::{benchmark, hsa_headers, tracy};
 use crate::error::{Context, Error, Result};
 use crate::flavor::Flavor;
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
-const CRATE: &str = "eerie-sys";
-/// Release of the default tree, and the feature of this package that adds it to cargo's dependencies.
-const TREE: (&str, &str) = ("0.5.0", "iree-tree");
-/// Release of the tree with the Python bindings, and the feature of this package that adds it.
-const TREE_WITH_BINDINGS: (&str, &str) = ("0.4.1", "iree-python-bindings");
+/// Release of a crate, and the feature of this package that adds it to cargo's dependencies.
+#[derive(Clone, Copy)]
+pub struct Release {
+    /// Name of the crate.
+    pub name: &'static str,
+    /// Version of the crate.
+    pub version: &'static str,
+    /// Name of the feature.
+    pub feature: &'static str,
+}
+
+/// Release of the default tree.
+const TREE: Release = Release { name: "eerie-sys", version: "0.5.0", feature: "iree-tree" };
+/// Release of the tree with the Python bindings.
+const TREE_WITH_BINDINGS: Release = Release { name: "eerie-sys", version: "0.4.1", feature: "iree-python-bindings" };
 /// Folder of the Python bindings in a tree.
 pub const BINDINGS: &str = "runtime/bindings/python";
 const GOOGLETEST: &str = "/usr/src/googletest";
@@ -56,7 +67,11 @@ pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
     if third_party(layout).all(|needed| needed.is_in(&tree.join("third_party"))) {
         return Ok(tree);
     }
-    let overlay = layout.of_tree(if layout.flavor == Flavor::BesideC { "tree-amdgpu" } else { "tree" });
+    let overlay = layout.of_tree(match layout.flavor {
+        Flavor::BesideC => "tree-amdgpu",
+        Flavor::Traced => "tree-traced",
+        Flavor::Plain | Flavor::Sanitized(_) | Flavor::Portable | Flavor::Python => "tree",
+    });
     let third_party = overlay.join("third_party");
     link_entries(&tree, &overlay, "third_party")?;
     link_entries(&tree.join("third_party"), &third_party, "")?;
@@ -68,7 +83,7 @@ pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
 pub fn bindings(layout: &Layout) -> PathBuf {
     match &layout.user_tree {
         Some(tree) => tree.join(BINDINGS),
-        None => layout.build.join(format!("iree-python-bindings-{}", TREE_WITH_BINDINGS.0)),
+        None => layout.build.join(format!("iree-python-bindings-{}", TREE_WITH_BINDINGS.version)),
     }
 }
 
@@ -113,6 +128,7 @@ const TEST_SOURCES: [ThirdParty; 2] = [
 ];
 const HSA_HEADERS: ThirdParty =
     ThirdParty { name: "hsa-runtime-headers", file: "include/hsa/hsa.h", sources: hsa_headers::folder };
+const TRACY: ThirdParty = ThirdParty { name: "tracy", file: "CMakeLists.txt", sources: tracy::folder };
 
 impl ThirdParty {
     fn is_in(&self, third_party: &Path) -> bool {
@@ -121,13 +137,18 @@ impl ThirdParty {
 }
 
 fn third_party(layout: &Layout) -> impl Iterator<Item = ThirdParty> {
-    TEST_SOURCES.into_iter().chain((layout.flavor == Flavor::BesideC).then_some(HSA_HEADERS))
+    let of_flavor = match layout.flavor {
+        Flavor::BesideC => Some(HSA_HEADERS),
+        Flavor::Traced => Some(TRACY),
+        Flavor::Plain | Flavor::Sanitized(_) | Flavor::Portable | Flavor::Python => None,
+    };
+    TEST_SOURCES.into_iter().chain(of_flavor)
 }
 
 fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
     let tree = layout.iree_tree();
     let stamp = layout.build.join("iree.version");
-    let expected = format!("{CRATE} {}, Google Benchmark {}\n", TREE.0, benchmark::VERSION);
+    let expected = format!("{} {}, Google Benchmark {}\n", TREE.name, TREE.version, benchmark::VERSION);
     let is_current = fs::read_to_string(&stamp).is_ok_and(|text| text == expected);
     if is_current && tree.is_dir() {
         return Ok(());
@@ -148,9 +169,12 @@ fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
     })
 }
 
-/// Makes cargo download a release of the crate, and returns its folder. The feature makes the optional dependency part
-/// of the resolution; cargo builds nothing of it.
-fn crate_folder(layout: &Layout, step: &Step, (version, feature): (&str, &str)) -> Result<PathBuf> {
+/// Makes cargo download a release of a crate, and returns its folder. The feature makes the optional dependency part of
+/// the resolution; cargo builds nothing of it.
+///
+/// # Errors
+/// When cargo cannot download it.
+pub fn crate_folder(layout: &Layout, step: &Step, Release { name, version, feature }: Release) -> Result<PathBuf> {
     let mut metadata = layout.cargo();
     metadata
         .args(["metadata", "--format-version", "1", "--locked", "--features", feature])
@@ -163,13 +187,17 @@ fn crate_folder(layout: &Layout, step: &Step, (version, feature): (&str, &str)) 
         .as_array()
         .into_iter()
         .flatten()
-        .find(|package| package["name"] == CRATE && package["version"] == version)
+        .find(|package| package["name"] == name && package["version"] == version)
         .and_then(|package| package["manifest_path"].as_str())
-        .ok_or_else(|| Error::setup(format!("cargo's metadata does not name {CRATE} {version}")))?;
+        .ok_or_else(|| Error::setup(format!("cargo's metadata does not name {name} {version}")))?;
     Ok(Path::new(manifest).parent().unwrap_or(Path::new("/")).to_path_buf())
 }
 
-fn copy_tree(from: &Path, to: &Path, step: &Step) -> Result<()> {
+/// Copies a folder and all that is in it.
+///
+/// # Errors
+/// Those of the file system.
+pub fn copy_tree(from: &Path, to: &Path, step: &Step) -> Result<()> {
     fs::create_dir_all(to).context(|| format!("making {}", to.display()))?;
     let entries = fs::read_dir(from).context(|| format!("reading {}", from.display()))?;
     for entry in entries {
