@@ -11,14 +11,15 @@ use crate::core::queue::Queue;
 use crate::core::queue::blocked::{Blocked, Releases};
 use crate::core::queue::deferred::{DeferredList, Ready};
 
-/// What a queue has still to do.
+/// The submissions of a queue that are not in its rings.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    /// Submissions to go on with: each with memory of its own, so that however many there are, none needs much at once.
+    /// Submissions for the submission thread, oldest first. Each owns a list node, so that no push needs a large
+    /// allocation.
     pub(super) ready: Mutex<LinkedList<Ready>>,
-    /// How many of them wait for room in the rings.
+    /// The number of submissions that wait for ring space.
     line: Arc<AtomicUsize>,
-    /// Those that wait for semaphores.
+    /// Submissions that wait for semaphores.
     pub(super) deferred: Mutex<DeferredList>,
     /// Submissions that wait for memory, by their addresses.
     pub(super) blocked: Mutex<BTreeMap<usize, Arc<Blocked>>>,
@@ -43,13 +44,13 @@ impl Queue {
         self.wakeup.call();
     }
 
-    /// Whether submissions wait for room in the rings, behind which others stay.
+    /// True if submissions wait for ring space. Later submissions must not overtake them.
     #[inline]
     pub fn has_line(&self) -> bool {
         self.backlog.line.load(Ordering::Relaxed) != 0
     }
 
-    /// Counts them.
+    /// The number of submissions that wait for ring space.
     pub fn line(&self) -> &Arc<AtomicUsize> {
         &self.backlog.line
     }
@@ -59,7 +60,7 @@ impl Queue {
         std::mem::take(&mut *self.backlog.ready.lock())
     }
 
-    /// Puts back, in front, submissions that wait for the next drain.
+    /// Puts back, at the front of the ready list, submissions that wait for the next drain.
     pub fn park(&self, mut parked: LinkedList<Ready>) {
         if !parked.is_empty() {
             let mut ready = self.backlog.ready.lock();

@@ -17,9 +17,9 @@ use crate::ffi::{Frontier, Listener, Result, Status, status};
 
 /// A submission that waits for memory.
 pub struct Blocked {
-    /// None once its wait is over.
+    /// None once the wait is over.
     resumption: Mutex<Option<Resumption>>,
-    /// Until when it listens to a tracker, if it does.
+    /// The listening to a frontier tracker, if the submission waits for a frontier.
     listening: Mutex<Option<FrontierListening>>,
 }
 
@@ -39,7 +39,7 @@ struct PoolRelease {
 }
 
 impl Releases {
-    /// Has `blocked` end when there was a release since `observation` began.
+    /// Ends the wait of `blocked` at the next release, or now if there was one since `observation` began.
     fn join(self: &Arc<Self>, observation: Observation, blocked: &Arc<Blocked>) {
         let release = {
             let mut releases = self.0.lock();
@@ -62,7 +62,7 @@ impl Releases {
         }
     }
 
-    /// Listens to nothing more.
+    /// Stops listening.
     fn end(&self) {
         for release in std::mem::take(&mut *self.0.lock()) {
             let listening = release.listening.lock().take();
@@ -115,12 +115,12 @@ impl Blocked {
         queue.end_blocked();
     }
 
-    /// Where it is on the list.
+    /// The key of the submission on the queue's list: its address.
     fn key(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self) as usize
     }
 
-    /// The wait is over.
+    /// Resumes the submission: its wait is over.
     fn end(self: &Arc<Self>, result: Result<()>) {
         let Some(resumption) = self.resumption.lock().take() else { return };
         let queue = resumption.queue().clone();
@@ -133,7 +133,7 @@ impl Blocked {
         }
     }
 
-    /// Ends the wait, if it is not over, and listens to nothing more.
+    /// Ends the wait with `failure`, unless it is over, and stops listening.
     fn cancel(self: &Arc<Self>, failure: Status) {
         self.end(Err(failure));
         let listening = self.listening.lock().take();
@@ -148,7 +148,7 @@ impl Listener for Blocked {
 }
 
 impl Queue {
-    /// Ends the waits of what is blocked, if the device is lost or going away.
+    /// Ends the waits of all blocked submissions if the device is lost or going away.
     pub fn end_blocked(&self) {
         let Some(failure) = self.blocked_failure() else { return };
         let blocked: Vec<_> = self.blocked().lock().values().cloned().collect();
@@ -158,7 +158,7 @@ impl Queue {
         self.releases().end();
     }
 
-    /// Why nothing may wait for memory any more.
+    /// The reason for which nothing may wait for memory any more.
     fn blocked_failure(&self) -> Option<Status> {
         let cancelled =
             || status!(CANCELLED, "the device was destroyed while queue_alloca waited for memory of its pool");

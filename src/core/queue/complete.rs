@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The way back: epoch signal -> drain -> semaphores -> reclaim. The only room that signals semaphores after device
+//! Completion: epoch signal -> drain -> semaphores -> reclaim. The only module that signals semaphores after device
 //! work.
 //!
 //! Each hardware queue has one completion thread. It sleeps until the epoch signal falls, takes the records of complete
-//! epochs out of the notification ring, publishes their semaphores, releases what they kept alive, and calls the
-//! submission thread ([`resume`]) where submissions wait for room. Host threads that wait for a semaphore may drain too
-//! ([`drain`]), one thread at a time: whoever sees the semaphore of an epoch sees those of all earlier ones. A host
-//! thread stops at the epoch that it waits for: callbacks of later ones may take locks that its caller holds. No
-//! callback runs under a lock of the driver's.
+//! epochs out of the notification ring, publishes their semaphores, releases the resources that they retain, and calls
+//! the submission thread ([`resume`]) if submissions wait for ring space. Host threads that wait for a semaphore may
+//! drain too ([`drain`]), one thread at a time: a thread that sees the semaphore of an epoch sees those of all earlier
+//! ones. A host thread stops at the epoch that it waits for, because callbacks of later epochs may take locks that its
+//! caller holds. No callback runs under a lock of the driver.
 //!
 //! [`resume`]: crate::core::queue::resume
 
@@ -22,7 +22,7 @@ use crate::core::queue::trace::Trace;
 use crate::ffi::{Frontier, HalRef, Status, zone};
 use crate::ring::completed_epoch;
 
-/// What happens when a submission is complete, before its semaphores advance.
+/// The action of a submission at its completion, before its semaphores advance.
 #[derive(Debug)]
 pub enum CompletionAction {
     /// Nothing.
@@ -31,7 +31,7 @@ pub enum CompletionAction {
     Commit(HalRef<Transient>),
     /// Takes a queue-allocated buffer's memory away.
     Decommit(HalRef<Transient>),
-    /// Logs the submission's events, and what its own action is.
+    /// Logs the submission's profile events and performs its own action.
     Log(Box<Trace>),
 }
 
@@ -52,8 +52,8 @@ impl CompletionAction {
         }
     }
 
-    /// The submission failed. Memory that the GPU may still be using stays with its buffer, which lets go of it when it
-    /// is destroyed; what a deallocation gave back stays behind an epoch that never passes.
+    /// Handles a failed submission. A buffer keeps memory that the GPU may still use until the buffer is destroyed.
+    /// Memory that a deallocation gave back stays behind an epoch that never passes.
     pub fn fail(self, failure: &Status) {
         if let Self::Log(trace) = self {
             trace.fail(failure);
@@ -61,7 +61,7 @@ impl CompletionAction {
     }
 }
 
-/// Positions in the rings of a queue behind what a submission uses.
+/// Positions in a queue's rings behind the space that a submission uses.
 #[derive(Debug, Clone, Copy)]
 pub struct RingEnds {
     /// In the kernarg ring.
@@ -70,14 +70,14 @@ pub struct RingEnds {
     pub commands: u64,
 }
 
-/// What the completion of one epoch brings about.
+/// The completion record of one epoch.
 #[derive(Debug)]
 pub struct Record {
     /// Semaphores to advance.
     pub signals: SignalList,
     /// Objects to release.
     pub keep: Resources,
-    /// What happens before the semaphores advance.
+    /// The action before the semaphores advance.
     pub action: CompletionAction,
     /// Positions to reclaim up to.
     pub ends: RingEnds,
@@ -115,8 +115,8 @@ pub fn drain(draining: &mut Draining<'_>, last: u64) {
     }
 }
 
-/// Handles what is complete on a lost device and fails everything else that is in flight. Where another thread is
-/// draining, the submission thread is called when that is done.
+/// Handles the epochs that completed on a lost device and fails all others in flight. If another thread is draining,
+/// calls the submission thread after that drain.
 pub fn fail_all(queue: &Queue, failure: &Status) {
     if let Some(mut draining) = queue.try_drain_or_ask() {
         drain(&mut draining, u64::MAX);
@@ -135,7 +135,8 @@ pub fn fail_all(queue: &Queue, failure: &Status) {
 
 type Batch = SmallVec<[(u64, Record); 8]>;
 
-/// Takes out the next few records up to epoch `completed`, and the epoch of the last of them; none when there are none.
+/// Takes out the next few records up to epoch `completed`. Returns them with the last one's epoch; none if there are
+/// none.
 fn take_batch(draining: &mut Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
     let queue = draining.queue();
     let mut batch = Batch::new();
@@ -150,7 +151,7 @@ fn take_batch(draining: &mut Draining<'_>, completed: u64) -> Option<(u64, Batch
     Some((*epoch, batch))
 }
 
-/// The completion thread's life.
+/// The body of the completion thread.
 pub fn run(queue: &Queue) {
     loop {
         // Read before draining, and waited on after it: what completes in between, or before this thread first ran, is

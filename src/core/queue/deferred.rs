@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Submissions that wait for something only the host can see.
+//! Submissions that wait for semaphores that only the host can see.
 //!
-//! A deferred submission owns its operation and semaphores and hangs on one timepoint for each wait that was not
-//! reached. Whoever resolves the last one puts it on its queue's ready list and calls the queue's submission thread,
-//! which submits it; work of the host goes to the host worker. Timepoint callbacks run on whatever thread signals a
-//! semaphore, so they do no more than that.
+//! A deferred submission owns its operation and semaphores. It has one timepoint for each wait that was not reached.
+//! The thread that resolves the last timepoint puts the submission on its queue's ready list and calls the queue's
+//! submission thread, which submits it; host work goes to the host worker. Timepoint callbacks run on whatever thread
+//! signals a semaphore, so they do no more than that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use crate::ffi::{
     Fallible, Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint, fallible, zone,
 };
 
-/// What runs once the waits are reached.
+/// The work of a submission, to run once its waits are reached.
 pub enum Work {
     /// Goes to the hardware queue.
     Packets(Box<dyn Operation>),
@@ -39,37 +39,37 @@ impl std::fmt::Debug for Work {
     }
 }
 
-/// A submission whose waits are over, or that waits for room in a ring.
+/// A submission whose waits are over, or that waits for ring space.
 #[derive(Debug)]
 pub struct Ready {
-    /// What to run.
+    /// The work.
     pub work: Work,
     /// Waits that become packets in front of it.
     pub waits: EpochWaits,
-    /// What to signal.
+    /// The semaphores to signal.
     pub signals: SignalList,
-    /// What the work keeps alive, if it was asked for that before.
+    /// The objects that the work keeps alive; none if it was not asked for them yet.
     pub keep: Option<Resources>,
-    /// Why it must not run: the failure of a wait.
+    /// The failure of a wait: the work must not run.
     pub failure: Option<Status>,
-    /// What is submitted after it stays behind it: it waits for room in a ring.
+    /// Set while the submission waits for ring space: later submissions must not overtake it.
     pub place: Option<PlaceInLine>,
 }
 
 impl Ready {
-    /// Whether it wants room in the rings.
+    /// True if the submission needs ring space.
     pub fn wants_room(&self) -> bool {
         self.failure.is_none() && matches!(self.work, Work::Packets(_))
     }
 }
 
-/// One that waits for room in the rings of a queue. As long as there are any, others do not overtake them: what is
-/// small would else keep what is large from ever finding room.
+/// Counts a submission that waits for ring space while it lives. While there are any, later submissions do not overtake
+/// them: otherwise small submissions could keep a large one out of the rings for ever.
 #[derive(Debug)]
 pub struct PlaceInLine(Arc<AtomicUsize>);
 
 impl PlaceInLine {
-    /// Another one, counted in `line`.
+    /// Counts one more submission in `line`.
     pub fn new(line: &Arc<AtomicUsize>) -> Self {
         line.fetch_add(1, Ordering::Relaxed);
         Self(line.clone())
@@ -94,31 +94,31 @@ impl Resumption {
         Self { queue, ready }
     }
 
-    /// The queue it is for.
+    /// The queue of the submission.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// Lets the submission go on, or fail when what it waited for failed.
+    /// Resumes the submission; fails it if `result` is a failure.
     pub fn resume(mut self, result: Result<()>) {
         self.ready.failure = result.err();
         self.queue.add_ready(self.ready);
     }
 }
 
-/// A submission with waits outstanding.
+/// A submission with outstanding waits.
 #[derive(Debug)]
 pub struct Deferred {
     queue: Arc<Queue>,
-    /// Its place among the deferred submissions of the queue.
+    /// The index of the submission in the queue's list of deferred submissions.
     place: usize,
-    /// Waits outstanding, and one more while they are being armed.
+    /// Outstanding waits, plus one while they are being armed.
     outstanding: AtomicUsize,
     ready: Mutex<Option<Ready>>,
     waits: SmallVec<[Wait; 2]>,
 }
 
-/// One of its waits.
+/// One wait of a deferred submission.
 #[derive(Debug)]
 struct Wait {
     semaphore: SemaphoreRef,
@@ -127,10 +127,10 @@ struct Wait {
 }
 
 impl Deferred {
-    /// Has the work that `make` gives become ready on `queue` when all `waits` are reached, or one fails.
+    /// Puts the work that `make` gives on the ready list of `queue` when all `waits` are reached or one fails.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED, those of `make`; the signal semaphores are untouched.
+    /// RESOURCE_EXHAUSTED, or the error of `make`; the signal semaphores are untouched.
     pub fn arm_all(
         queue: &Arc<Queue>,
         waits: SemaphoreList<'_>,
@@ -191,12 +191,12 @@ impl Deferred {
         self.resolved(Ok(()));
     }
 
-    /// Where the queue keeps it.
+    /// The index of the submission in the queue's list.
     pub fn place(&self) -> usize {
         self.place
     }
 
-    /// One wait is over. When it has failed, so are the others.
+    /// Ends one wait. If it failed, ends the other waits, too.
     fn resolved(self: &Arc<Self>, result: Result<()>) {
         if let Err(status) = result
             && self.note_failure(status)
@@ -213,7 +213,7 @@ impl Deferred {
         }
     }
 
-    /// Keeps the first failure; whether this is that.
+    /// Keeps the first failure. Returns true if `status` is the first.
     fn note_failure(&self, status: Status) -> bool {
         let mut ready = self.ready.lock();
         let Some(ready) = ready.as_mut().filter(|ready| ready.failure.is_none()) else { return false };
@@ -221,8 +221,8 @@ impl Deferred {
         true
     }
 
-    /// All waits are over. What is to fail does so on the submission thread: what waits for that may fail in turn, and
-    /// so on.
+    /// Passes on the submission: all its waits are over. A failed one is failed by the submission thread, because that
+    /// may fail submissions that wait for it, and so on.
     fn go_on(&self, ready: Ready) {
         match ready {
             Ready { work: Work::Host(task), failure: None, signals, .. } if self.queue.failure().is_none() => {
@@ -232,14 +232,14 @@ impl Deferred {
         }
     }
 
-    /// Cancels the waits that are still outstanding; the submission becomes ready with the failure CANCELLED.
+    /// Cancels the outstanding waits; the submission becomes ready with the failure CANCELLED.
     pub fn cancel(self: &Arc<Self>) {
         self.end_waits(|| {
             Err(crate::status!(CANCELLED, "the device was destroyed while the operation waited for its semaphores"))
         });
     }
 
-    /// Ends the waits that are still outstanding, each with what `result` gives; one that is being armed ends itself.
+    /// Ends each outstanding wait with the result of `result`. A wait that is being armed ends itself.
     fn end_waits(self: &Arc<Self>, result: impl Fn() -> Result<()>) {
         for (index, wait) in self.waits.iter().enumerate() {
             if Timepoint::cancel(self, |it| &it.waits[index].timepoint, wait.semaphore.borrow()) {
@@ -255,7 +255,7 @@ impl Listener for Deferred {
     }
 }
 
-/// Deferred submissions, each in a place of its own.
+/// The deferred submissions of a queue, by index.
 #[derive(Debug, Default)]
 pub(super) struct DeferredList {
     places: Vec<Option<Arc<Deferred>>>,
@@ -263,14 +263,14 @@ pub(super) struct DeferredList {
 }
 
 impl DeferredList {
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.places.len() == self.free.len()
     }
 }
 
 impl Queue {
-    /// A place for a deferred submission, which is to come there.
+    /// Reserves an index for a deferred submission.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -285,18 +285,18 @@ impl Queue {
         Ok(places.len() - 1)
     }
 
-    /// Remembers a deferred submission in its place, so that shutdown can cancel it.
+    /// Puts a deferred submission at its index, so that shutdown can cancel it.
     fn add_deferred(&self, deferred: Arc<Deferred>) {
         let place = deferred.place();
         self.backlog.deferred.lock().places[place] = Some(deferred);
     }
 
-    /// The first deferred submission in this place or behind it.
+    /// The first deferred submission at `place` or a higher index.
     pub(super) fn deferred_from(&self, place: usize) -> Option<Arc<Deferred>> {
         self.backlog.deferred.lock().places.iter().skip(place).flatten().next().cloned()
     }
 
-    /// Forgets a deferred submission whose waits are over.
+    /// Removes a deferred submission whose waits are over.
     pub fn remove_deferred(&self, deferred: &Deferred) {
         let removed = {
             let mut list = self.backlog.deferred.lock();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Who takes the records of complete epochs out: one thread at a time.
+//! The right to take the records of complete epochs out of a queue, which one thread has at a time.
 
 use std::thread::ThreadId;
 
@@ -8,24 +8,24 @@ use parking_lot::{Condvar, Mutex};
 use crate::core::queue::Queue;
 use crate::core::queue::groups::Seen;
 
-/// The right to take a queue's records out.
+/// The drain of a queue.
 #[derive(Debug, Default)]
 pub(super) struct Drain {
     state: Mutex<State>,
     drained: Condvar,
 }
 
-/// The thread that takes records out.
+/// The state of the drain.
 #[derive(Debug, Default)]
 struct State {
     by: Option<ThreadId>,
-    /// The submission thread is to be called when the thread is done.
+    /// The submission thread is to be called at the end of the current drain.
     asked: bool,
-    /// The device groups that the last drain knew of; the thread has it that takes records out.
+    /// The device groups known to the last drain. Taken by the draining thread during a drain.
     groups: Seen,
 }
 
-/// The right to take records out, of one thread at a time, so that epochs come to the host in their order.
+/// The right to take records out. One thread has it at a time, so that the host sees epochs in order.
 #[derive(Debug)]
 pub struct Draining<'a> {
     queue: &'a Queue,
@@ -40,25 +40,25 @@ impl<'a> Draining<'a> {
         Self { queue, groups: std::mem::take(&mut state.groups), has_progress: false }
     }
 
-    /// The queue whose records they are.
+    /// The queue that is drained.
     #[inline]
     pub fn queue(&self) -> &'a Queue {
         self.queue
     }
 
-    /// Records were taken out, whose room submissions may wait for.
+    /// Notes that records were taken out: submissions may wait for their ring space.
     #[inline]
     pub fn note_progress(&mut self) {
         self.has_progress = true;
     }
 
-    /// Tells the device's groups that `epoch` is complete. Calls back those who wait for it.
+    /// Reports the completion of `epoch` to the device's groups. Calls their waiters back.
     #[inline]
     pub fn tell_groups(&mut self, epoch: u64) {
         self.queue.shared.groups.tell(&mut self.groups, self.queue.ordinal, epoch);
     }
 
-    /// Tells groups that the device has joined since the last drain how far the queue is.
+    /// Reports the queue's progress to groups that the device joined since the last drain.
     #[inline]
     pub fn tell_new_groups(&mut self) {
         if !self.queue.shared.groups.are(&self.groups) {
@@ -84,7 +84,7 @@ impl Drop for Draining<'_> {
 }
 
 impl Queue {
-    /// The right to take records out, once no other thread has it.
+    /// Waits for the right to take records out and takes it.
     pub fn begin_drain(&self) -> Draining<'_> {
         let mut drain = self.drain.state.lock();
         while drain.by.is_some() {
@@ -99,19 +99,19 @@ impl Queue {
         drain.by.is_none().then(|| Draining::new(self, &mut drain))
     }
 
-    /// As [`Self::try_drain`]; when it is none, the submission thread is called once the other thread is done.
+    /// As [`Self::try_drain`]; if it is none, the submission thread is called at the end of the other thread's drain.
     pub fn try_drain_or_ask(&self) -> Option<Draining<'_>> {
         let mut drain = self.drain.state.lock();
         drain.asked |= drain.by.is_some();
         drain.by.is_none().then(|| Draining::new(self, &mut drain))
     }
 
-    /// Whether this thread has the right to take records out: it is in a callback of what it completes.
+    /// True if this thread has the right to take records out: it is in a completion callback.
     pub fn is_drained_by_this_thread(&self) -> bool {
         self.drain.state.lock().by == Some(std::thread::current().id())
     }
 
-    /// Waits until everything that was pushed before is out and handled; not when this thread is in a callback of that.
+    /// Waits until everything pushed before is taken out and handled. Does not wait in a completion callback.
     pub fn wait_until_drained(&self) {
         let epoch = self.rings.records.last_epoch();
         let this_thread = std::thread::current().id();
@@ -121,13 +121,13 @@ impl Queue {
         }
     }
 
-    /// True when every record was taken out.
+    /// True if all records were taken out.
     fn is_drained(&self) -> bool {
         self.rings.records.drained_epoch() == self.rings.records.last_epoch()
     }
 
-    /// True when nothing is in flight or being completed. If not, the submission thread is called when a thread is done
-    /// with completing something, where submissions wait for room or the queue is stopping.
+    /// True if nothing is in flight or being completed. Otherwise the submission thread is called at the end of a drain
+    /// if submissions wait for ring space or the queue is stopping.
     pub fn is_quiet(&self) -> bool {
         let mut drain = self.drain.state.lock();
         drain.asked |= drain.by.is_some();

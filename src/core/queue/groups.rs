@@ -71,12 +71,12 @@ pub struct Groups {
     queue_count: u32,
     /// Oldest first. Replaced, never changed.
     members: Mutex<Arc<Members>>,
-    /// Where `members` are, for who only asks whether they have changed.
+    /// The address of `members`, to detect a changed list without the lock.
     newest: AtomicPtr<Members>,
 }
 
 impl Groups {
-    /// Of the device with this number, which no other device of the process has, and so many queues; it is in no group.
+    /// The groups of the device with the process-wide unique number `device` and `queue_count` queues; none at first.
     pub fn new(device: u64, queue_count: u32) -> Self {
         let members = Arc::<Members>::default();
         let newest = AtomicPtr::new(Arc::as_ptr(&members).cast_mut());
@@ -91,15 +91,15 @@ impl Groups {
         axis_of(self.own_axis, ordinal)
     }
 
-    /// The ordinal of the queue whose own axis this is.
+    /// The ordinal of the queue with this own axis.
     #[inline]
     pub fn queue_of(&self, axis: u64) -> Option<u32> {
         let ordinal = (axis >> QUEUE_AXIS_SHIFT) as u32;
         (ordinal < self.queue_count && axis == self.axis(ordinal)).then_some(ordinal)
     }
 
-    /// Registers the device's queues with `tracker`: by the axes from `base_axis` on, and by their own. Does nothing
-    /// more if that was done before. Waits for nothing.
+    /// Registers the device's queues with `tracker`, by the axes from `base_axis` on and by their own. A queue that is
+    /// registered already stays as it is. Does not block.
     ///
     /// # Errors
     /// The tracker's error: ALREADY_EXISTS when another device has the axes in it, RESOURCE_EXHAUSTED when it has no
@@ -123,7 +123,7 @@ impl Groups {
         Ok(member)
     }
 
-    /// Has the tracker of `member` know its axes, and the queues' own unless it does.
+    /// Registers the axes of `member` with its tracker, and the queues' own axes unless `is_known`.
     fn register(&self, member: &Member, is_known: bool) -> Result<()> {
         let axes = (0..self.queue_count).flat_map(|ordinal| {
             let [own, given] = member.axes(self.own_axis, ordinal);
@@ -159,8 +159,8 @@ impl Groups {
         seen.0.as_ref().is_some_and(|seen| Arc::as_ptr(seen) == newest)
     }
 
-    /// Tells the groups that `epoch` of the queue `ordinal` is complete. `seen` is what the drain of this queue had the
-    /// last time; trackers call back those who wait.
+    /// Reports the completion of `epoch` of the queue `ordinal` to the groups. `seen` is the list of the queue's last
+    /// drain. Trackers call their waiters back.
     #[inline]
     pub fn tell(&self, seen: &mut Seen, ordinal: u32, epoch: u64) {
         if !self.are(seen) {
@@ -183,7 +183,7 @@ impl Groups {
         drop(seen.0.replace(members));
     }
 
-    /// Lets go of members whose groups are gone, but for the newest member.
+    /// Removes members whose groups are gone, except for the newest member.
     #[cold]
     fn forget_unwanted(&self) {
         let mut members = self.members.lock();
@@ -197,14 +197,14 @@ impl Groups {
         }
     }
 
-    /// Tells the group of `member` that `epoch` of the queue `ordinal` is complete.
+    /// Reports the completion of `epoch` of the queue `ordinal` to the group of `member`.
     pub fn catch_up(&self, member: &Member, ordinal: u32, epoch: u64) {
         for axis in member.axes(self.own_axis, ordinal) {
             member.tracker.advance(axis, epoch);
         }
     }
 
-    /// Fails those who wait for the queue `ordinal`, which completes nothing more.
+    /// Fails the waiters for the queue `ordinal`, which completes nothing more.
     pub fn fail(&self, ordinal: u32, failure: &Status) {
         let members = self.members.lock().clone();
         for member in members.iter() {
@@ -214,7 +214,7 @@ impl Groups {
         }
     }
 
-    /// The queue `ordinal` is gone, and nobody drains it any more: those who wait for epochs that have not passed fail.
+    /// Retires the queue `ordinal`, which is no longer drained: waits for epochs that have not passed fail.
     pub fn retire(&self, ordinal: u32) {
         let members = self.members.lock().clone();
         for member in members.iter() {

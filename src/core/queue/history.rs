@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a queue's submissions come after: its own earlier ones, and those of other queues that it has waited for.
+//! The frontier of a queue: its own earlier submissions, and those of other queues that it has waited for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,19 +7,19 @@ use crate::core::queue::Queue;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::Frontier;
 
-/// What a queue has behind it.
+/// The state from which a queue's frontiers are made.
 #[derive(Debug)]
 pub(super) struct History {
-    /// Of its epochs, in IREE's frontiers.
+    /// The axis of the queue's epochs in IREE's frontiers.
     axis: u64,
-    /// The queues that this queue has waited for, a bit for each. Changes under the submission lock.
+    /// One bit for each queue that this queue has waited for. Changes under the submission lock.
     waited_queues: AtomicU64,
     /// The epoch of the last submission with work of its own.
     last_work: AtomicU64,
 }
 
 impl History {
-    /// Of a new queue with this axis.
+    /// The history of a new queue with this axis.
     pub(super) fn new(axis: u64) -> Self {
         Self { axis, waited_queues: AtomicU64::new(0), last_work: AtomicU64::new(0) }
     }
@@ -36,17 +36,17 @@ impl Queue {
         self.shared.groups.axis(ordinal)
     }
 
-    /// Axis and epoch of the queue's last submission, when nothing else is what everything submitted behind `waits`
-    /// from now on comes after: no submission has waited for another queue. A frontier may claim less than is true, so
-    /// that submissions of other threads do not matter.
+    /// The axis and epoch of the queue's last submission, if that is the whole frontier of submissions behind `waits`:
+    /// neither they nor earlier submissions have waited for another queue. A frontier may claim less than is true, so
+    /// that concurrent submissions of other threads do not matter.
     #[inline]
     pub fn only_epoch(&self, waits: &[EpochWait]) -> Option<(u64, u64)> {
         let is_alone = waits.is_empty() && self.history.waited_queues.load(Ordering::Relaxed) == 0;
         is_alone.then(|| (self.history.axis, self.rings.records.last_epoch()))
     }
 
-    /// What everything submitted behind `waits` from now on comes after: this queue's last epoch and those of other
-    /// queues that it waited for or that `waits` are for.
+    /// The frontier of submissions behind `waits`: this queue's last epoch, and the epochs of other queues that it
+    /// waited for or that are in `waits`.
     pub fn frontier(&self, waits: &[EpochWait]) -> Frontier {
         // Copied: a frontier of many queues allocates, which is not for the submission lock.
         let (waited, waited_queues) = {
@@ -72,30 +72,30 @@ impl Queue {
         Frontier::new(entries.filter(|(_, epoch)| *epoch != 0))
     }
 
-    /// A submission waits for the queue `ordinal`; under the submission lock.
+    /// Notes that a submission waits for the queue `ordinal`. Under the submission lock.
     pub fn note_wait(&self, ordinal: u32) {
         let waited = self.history.waited_queues.load(Ordering::Relaxed);
         self.history.waited_queues.store(waited | 1 << ordinal, Ordering::Relaxed);
     }
 
-    /// Says that the submission of this epoch has work of its own.
+    /// Notes that the submission of this epoch has work of its own.
     #[inline]
     pub fn note_work(&self, epoch: u64) {
         self.history.last_work.store(epoch, Ordering::Relaxed);
     }
 
-    /// How many submissions are in flight up to the last one with work of its own: those behind it are over with it.
+    /// The number of submissions in flight up to the last one with work of its own. Later ones complete with it.
     pub fn work_in_flight(&self) -> u64 {
         self.history.last_work.load(Ordering::Relaxed).saturating_sub(self.rings.records.drained_epoch())
     }
 
-    /// The last epoch that the host has begun to complete.
+    /// The last epoch whose completion the host has begun to handle.
     #[inline]
     pub fn drained_epoch(&self) -> u64 {
         self.rings.records.drained_epoch()
     }
 
-    /// True when the host has seen to the completion of this epoch.
+    /// True if the host has handled the completion of this epoch.
     pub fn has_completed(&self, epoch: u64) -> bool {
         self.drained_epoch() >= epoch
     }

@@ -6,8 +6,8 @@ use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::host_call::HostFunction;
 use crate::ffi::{Code, Status, WeakDevice, status};
 
-/// A call to be made on the host worker. While it waits for its semaphores it does not keep the device alive: a device
-/// that is released cancels it.
+/// A call to be made on the host worker. While it waits for its semaphores it does not keep the device alive: the
+/// release of the device cancels it.
 pub struct HostCall {
     function: HostFunction,
     device: WeakDevice,
@@ -30,8 +30,9 @@ impl HostCall {
         Self { function, device, affinity, args, non_blocking, trace }
     }
 
-    /// Calls the function and signals or fails `signals` as it says. The device is let go of before the semaphores
-    /// advance, so that whoever waits for them and then releases the device destroys it on its own thread.
+    /// Calls the function, and signals or fails `signals` according to its result. Releases the device before the
+    /// semaphores advance, so that an application thread that waits for them and then releases the device destroys it
+    /// itself.
     pub fn run(mut self, signals: SignalList) {
         let Some(device) = self.device.upgrade() else {
             return signals.fail(status!(CANCELLED, "the device was destroyed before the host call was made"));

@@ -2,11 +2,11 @@
 //! Host threads for work that queues order but the GPU does not do: host calls and file transfers.
 //!
 //! Application code runs here, never on a completion thread: it may block, submit, or release the device. A task may
-//! also wait for a later one (a host call that waits for a semaphore which a later host call signals), by whatever
-//! means, so that no fixed number of threads is enough. `WIDTH` tasks run at a time as long as tasks end; while none
-//! has ended for `STALL`, the running ones may all wait for those in line, and one more is begun, and so on. A chain of
-//! tasks that wait for each other thus always ends, and tasks that merely take long get more threads slowly. For that
-//! one thread without a task attends while tasks are in line; threads that find nothing to do for a while end.
+//! also wait for a later task by any means (e.g. a host call that waits for a semaphore of a later host call), so that
+//! no fixed number of threads suffices. `WIDTH` tasks run at a time while tasks end. If none has ended for `STALL`, all
+//! running tasks may wait for queued ones, so one more is started, and so on. A chain of tasks that wait for each other
+//! therefore always ends, and merely long tasks get more threads slowly. While tasks are queued, one thread without a
+//! task watches for a stall. Idle threads end after `IDLE`.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -20,18 +20,18 @@ use std::time::{Duration, Instant};
 use crate::core::queue::timeline::SignalList;
 use crate::ffi::{fallible, thread, zone};
 
-/// How many tasks run at a time, unless they do not end.
+/// Tasks that run at a time while tasks end.
 const WIDTH: usize = 16;
 
-/// How long no task may begin or end, while some are in line, until one more is begun.
+/// Time without a task's start or end, while tasks are queued, after which one more is started.
 const STALL: Duration = Duration::from_millis(20);
 
-/// How long an idle thread stays for the next task.
+/// Time for which an idle thread waits for the next task.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How long a thread that has run a task looks for another one before it sleeps: about as long as it takes to wake it
-/// and whoever waits for its call. So those who submit calls in a row, or one when the one before is over, need not
-/// wake it for each.
+/// Time for which a thread that has run a task spins for another one before it sleeps: about as long as waking the
+/// thread and the waiter for its call takes. A caller that submits calls in a row, or one after the other, need not
+/// wake the thread for each.
 const SPIN: Duration = Duration::from_micros(20);
 
 thread_local! {
@@ -39,10 +39,10 @@ thread_local! {
     static SERVING: Cell<*const Pool> = const { Cell::new(std::ptr::null()) };
 }
 
-/// One task. It takes the semaphores that it signals.
+/// A task. It is called with the semaphores that it signals.
 pub type HostTask = Box<dyn FnOnce(SignalList) + Send>;
 
-/// The threads of one logical device. Dropped, it lets running tasks finish on their own.
+/// The host threads of one logical device. When dropped, it does not wait for running tasks.
 #[derive(Debug, Clone)]
 pub struct HostWorker(Arc<Pool>);
 
@@ -50,20 +50,21 @@ struct Pool {
     stall: Duration,
     state: Mutex<State>,
     changed: Condvar,
-    /// There are tasks in line, for who has not the lock.
+    /// True if tasks are queued; read without the lock.
     has_tasks: AtomicBool,
 }
 
 struct State {
-    /// In line, oldest first.
+    /// Queued tasks, oldest first.
     tasks: VecDeque<(HostTask, SignalList)>,
     /// Threads with a task.
     running: usize,
-    /// All threads, those that are being started included.
+    /// All threads, including those being started.
     threads: usize,
-    /// A thread without a task is on its way to look at the line: nobody else need be woken for that.
+    /// A thread without a task is about to look at the queued tasks: no other thread need be woken for them.
     attending: bool,
-    /// When a task last began or ended; none since one came to an empty line, until a thread looks there.
+    /// The last time at which a task began or ended. None between the arrival of a task at an empty queue and the next
+    /// look.
     progress: Option<Instant>,
     closed: bool,
 }
@@ -89,11 +90,10 @@ impl HostWorker {
         Self(Arc::new(Pool { stall, state, changed: Condvar::new(), has_tasks }))
     }
 
-    /// Runs `task` on a host thread, after those that are in line, to signal `signals`.
+    /// Runs `task`, which signals `signals`, on a host thread after the queued tasks.
     ///
     /// # Errors
-    /// The worker is closed or no thread could be started; the task is dropped, and so are the signals, which fails
-    /// them.
+    /// The worker is closed or no thread could be started. The task is dropped and the semaphores fail.
     pub fn run(&self, task: HostTask, signals: SignalList) -> std::io::Result<()> {
         let mut state = self.0.lock();
         if state.closed {
@@ -128,7 +128,7 @@ impl HostWorker {
         }
     }
 
-    /// Waits until no task is queued or running, unless called by a task itself. Nothing is run after that.
+    /// Waits until no task is queued or running, unless called by a task itself. No task runs afterwards.
     pub fn close(&self) {
         let mut state = self.0.lock();
         state.closed = true;
@@ -143,13 +143,13 @@ impl HostWorker {
 }
 
 impl Pool {
-    /// The state, which no panic leaves half changed.
+    /// The state. No panic leaves it half changed.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that a thread without a task looks at the line; whether one is to be woken for that, when the lock is
-    /// given back.
+    /// Ensures that a thread without a task looks at the queued tasks. Returns true if a sleeping thread is to be woken
+    /// for that once the lock is released.
     fn attend(self: &Arc<Self>, state: &mut State) -> std::io::Result<bool> {
         if state.attending {
             return Ok(false);
@@ -164,20 +164,20 @@ impl Pool {
         Ok(is_idle)
     }
 
-    /// Wakes a thread that sleeps, if it is to.
+    /// Wakes a sleeping thread if `is_to`.
     fn wake(&self, is_to: bool) {
         if is_to {
             self.changed.notify_one();
         }
     }
 
-    /// Sleeps for at most `time`; whether that has passed.
+    /// Sleeps for at most `time`. Returns true if `time` has passed.
     fn sleep<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> (MutexGuard<'a, State>, bool) {
         let (state, result) = self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
         (state, result.timed_out())
     }
 
-    /// Looks for tasks for [`SPIN`], attending.
+    /// Spins for tasks for [`SPIN`], as the attending thread.
     fn spin_for_task<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.attending = true;
         drop(state);
@@ -276,7 +276,7 @@ mod tests {
         worker.close();
     }
 
-    /// Tasks that wait until they are let go, of which `count` have begun when this returns.
+    /// Queues tasks that block until they are released. `count` of them have begun when this returns.
     fn begin(worker: &HostWorker, count: usize) -> Vec<Sender<()>> {
         let (began, begins) = channel();
         let gates = (0..count).map(|_| {

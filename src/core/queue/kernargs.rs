@@ -15,7 +15,7 @@ pub struct Kernargs {
 }
 
 impl Kernargs {
-    /// `length` bytes of `span`, which has as many.
+    /// The first `length` bytes of `span`, which has at least as many.
     #[inline(always)]
     pub(super) fn new(span: KernargSpan, length: usize) -> Self {
         Self { span, length }
@@ -41,7 +41,8 @@ impl Kernargs {
         unsafe { self.span.write(offset, bytes) };
     }
 
-    /// Writes the first line of the span, whatever the length of its arguments: lines are the submission's whole.
+    /// Writes the first 64-byte line of the span, whatever the length of its arguments: the submission owns whole
+    /// lines.
     ///
     /// # Panics
     /// When the span is empty.
@@ -74,7 +75,7 @@ impl Image for Kernargs {
     }
 }
 
-/// The kernargs of a part of a submission that were not taken yet.
+/// The kernargs of a part of a submission that are not taken yet.
 #[derive(Debug, Clone, Copy)]
 pub struct KernargRoom(KernargSpan);
 
@@ -94,7 +95,7 @@ impl KernargRoom {
         Kernargs::new(self.0.take((length as u64).next_multiple_of(KERNARG_ALIGNMENT)), length)
     }
 
-    /// The address of `args`, which take the next span.
+    /// Copies `args` to the next span and returns its address.
     #[inline(always)]
     pub fn arguments(&mut self, args: &[u8]) -> u64 {
         let mut kernargs = self.take(args.len());
@@ -102,8 +103,8 @@ impl KernargRoom {
         kernargs.address()
     }
 
-    /// The packet of an update on `gpu`: kernargs hold `bytes` behind the arguments of the copy that `plan` makes of
-    /// their address.
+    /// The packet of an update on `gpu`. Writes kernargs with `bytes` behind the arguments of the copy that `plan`
+    /// makes for their address.
     #[inline]
     pub fn update(
         &mut self,

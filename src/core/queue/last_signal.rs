@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Which submission is the newest to signal a semaphore, told and read without a lock.
+//! The newest submission that signals a semaphore, written and read without a lock.
 
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
-/// How often a writer looks whether another one is done.
+/// Times that a writer checks whether another writer is done.
 const TRIES: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// The newest submission that signals a semaphore.
@@ -17,21 +17,21 @@ pub struct LastSignal {
     pub value: u64,
 }
 
-/// The newest submission that signals a semaphore, as submissions of several threads tell of it and all read it without
-/// a lock: a sequence lock, whose readers try again when a writer was about.
+/// The newest submission that signals a semaphore. A sequence lock: several threads write it, and readers try again
+/// when a write was under way.
 #[derive(Debug, Default)]
 pub struct Pending {
-    /// Odd while one writes; 0 before the first.
+    /// Odd during a write; 0 before the first.
     sequence: AtomicU64,
     queue: AtomicU64,
     epoch: AtomicU64,
     value: AtomicU64,
-    /// The payload of the newest submission before that; up to it, somebody else signals.
+    /// The payload of the submission before the newest. Payloads up to it are signaled by others.
     before: AtomicU64,
 }
 
 impl Pending {
-    /// The submission and the payload of the one before it; none when there was none.
+    /// The submission and the payload of the one before it; none before the first write.
     #[inline(always)]
     pub fn read(&self) -> Option<(LastSignal, u64)> {
         loop {
@@ -56,10 +56,10 @@ impl Pending {
         }
     }
 
-    /// Notes a submission, which is the newest unless one that signals a larger payload has been noted. Not when
-    /// another thread takes longer than some stores to note its own, which the system has put to sleep then: the caller
-    /// has a submission lock, and what waits for a payload that is not noted is deferred, no more. Returns whether it
-    /// was.
+    /// Notes a submission as the newest, unless one that signals a larger payload has been noted. Gives up if another
+    /// thread takes longer than a few stores to note its own: the system has preempted it then, and the caller holds a
+    /// submission lock. A wait for a payload that was not noted is merely deferred. Returns true if the submission was
+    /// noted.
     #[inline(always)]
     pub fn write(&self, signal: LastSignal) -> bool {
         let mut sequence = self.sequence.load(Ordering::Relaxed);
@@ -86,7 +86,7 @@ impl Pending {
         true
     }
 
-    /// Takes the right to write, if the sequence is still that.
+    /// Takes the right to write if the sequence is still `sequence`.
     fn begin(&self, sequence: u64) -> bool {
         let begun = self.sequence.compare_exchange(sequence, sequence + 1, Ordering::Acquire, Ordering::Relaxed);
         begun.is_ok()

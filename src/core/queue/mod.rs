@@ -69,13 +69,13 @@ pub struct Queue {
     inactivated: Once,
     /// Each submission decrements it.
     epoch: Arc<hsa::Signal>,
-    /// The completion thread is to end.
+    /// The completion thread has to end.
     has_ended: AtomicBool,
-    /// The submission thread's.
+    /// The wake-up flag of the submission thread.
     wakeup: Arc<Wakeup>,
 }
 
-/// What a queue is made with.
+/// The parameters of a queue.
 #[derive(Debug)]
 pub struct QueueParams {
     /// Position in the logical device; the bit of its queue affinity.
@@ -86,16 +86,16 @@ pub struct QueueParams {
     pub kernarg_capacity: u64,
     /// Epochs in flight.
     pub notification_capacity: u32,
-    /// Bytes of the largest vector that operations leave to those to come.
+    /// Bytes of the largest vector that is kept for reuse by later operations.
     pub spare_size: usize,
 }
 
 impl Queue {
-    /// Creates the hardware queue and starts its threads, which have their part of `listener` until they end. The
-    /// handle is of the last one to end.
+    /// Creates the hardware queue and starts its threads. Both hold `listener` until they end. Returns the handle of
+    /// the thread that ends last.
     ///
     /// # Errors
-    /// What HSA said; nothing is left behind.
+    /// The error of HSA; nothing is left behind.
     pub fn create(
         params: &QueueParams,
         gpu: Arc<Gpu>,
@@ -152,7 +152,7 @@ impl Queue {
         &self.gpu
     }
 
-    /// What the queues of the logical device share.
+    /// The state shared by the queues of the logical device.
     #[inline]
     pub fn shared(&self) -> &Arc<DeviceShared> {
         &self.shared
@@ -164,22 +164,22 @@ impl Queue {
         semaphore::timeline(semaphore).filter(|timeline| timeline.device_id() == self.shared.id)
     }
 
-    /// Has the packet processor stamp the completion signals of packets with their start and end, or not.
+    /// Enables or disables time stamps of the packet processor in the completion signals of packets.
     ///
     /// # Errors
-    /// UNIMPLEMENTED if the runtime has no such function; what it said.
+    /// UNIMPLEMENTED if the runtime has no such function; otherwise its error.
     pub fn set_profiling(&self, enabled: bool) -> Result<()> {
         Ok(self.hardware.set_profiling(enabled)?)
     }
 
-    /// Stops the hardware for good, whatever it is at, and takes no more submissions before: packets of a queue that is
-    /// inactive are undefined (HSA Runtime 1.2, `hsa_queue_inactivate`). Takes the submission lock.
+    /// Stops the hardware for good, whatever it is executing. Closes the queue for submissions first: packets of an
+    /// inactive queue are undefined (HSA Runtime 1.2, `hsa_queue_inactivate`). Takes the submission lock.
     pub fn inactivate(&self) {
         self.close();
         self.inactivated.call_once(|| self.hardware.inactivate());
     }
 
-    /// Why the device is lost.
+    /// The failure that lost the device; none while it is not lost.
     #[inline]
     pub fn failure(&self) -> Option<&Status> {
         self.shared.loss.get()
@@ -206,7 +206,7 @@ impl Queue {
         if self.failure().is_none() && !self.is_stopping() { Ok(()) } else { Err(self.refusal()) }
     }
 
-    /// Why no work is accepted.
+    /// The error for a submission that is not accepted.
     #[cold]
     fn refusal(&self) -> Status {
         let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped: its device was destroyed");
@@ -219,12 +219,13 @@ impl Queue {
         let _ = self.shared.worker.run(task, signals);
     }
 
-    /// Has the submission thread tell groups that the device has joined how far the queue is.
+    /// Calls the submission thread to report the queue's progress to groups that the device has joined.
     pub fn tell_new_groups(&self) {
         self.wakeup.call();
     }
 
-    /// Cancels what waits for semaphores or memory and lets the queue's threads end once what is in flight is complete.
+    /// Cancels submissions that wait for semaphores or memory. The queue's threads end once the work in flight is
+    /// complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         let mut place = 0;

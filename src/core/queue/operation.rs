@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a queue operation is to the submission path, and the writer through which it becomes packets.
+//! The interface of queue operations to the submission path, and the emitter with which they write packets.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::core::queue::waits::{EpochWait, Place};
 use crate::ffi::Result;
 use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, body_of, body_of_dispatch, bytes_of};
 
-/// What the next part of an operation needs from the rings.
+/// The ring space that the next part of an operation needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Demand {
     /// Packets that [`Operation::emit`] will write, exactly.
     pub packets: u32,
-    /// Bytes of kernargs that it will take from [`Emitter::room`], each span counted up to a multiple of
+    /// Bytes of kernargs that it will take from [`Emitter::room`], each span rounded up to a multiple of
     /// [`crate::ring::KERNARG_ALIGNMENT`].
     pub kernarg_bytes: u64,
     /// It will write a packet of PM4 commands.
@@ -38,16 +38,16 @@ pub struct Demand {
     pub overlapping: bool,
 }
 
-/// Whether an operation can be emitted now.
+/// The result of [`Operation::prepare`].
 pub enum Prepared {
-    /// Yes, in this shape.
+    /// The part can be emitted with this demand.
     Ready(Demand),
-    /// No: it waits for something that is neither a semaphore nor a ring (memory of a pool). The function arranges for
-    /// [`Resumption::resume`] to be called, on any thread.
+    /// The part waits for something that is neither a semaphore nor a ring (memory of a pool). The function arranges
+    /// for [`Resumption::resume`] to be called, on any thread.
     Blocked(Box<dyn FnOnce(Resumption) + Send>),
 }
 
-/// Whether an operation has been emitted whole.
+/// The result of [`Operation::emit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// All of it: the submission signals its semaphores when this part is complete.
@@ -62,56 +62,57 @@ pub enum Progress {
 /// then `finish` once and `submitted` once. An operation that will never run (a failed wait, a lost device) is dropped,
 /// and its drop undoes what it did at the API.
 pub trait Operation: Send {
-    /// Resolves addresses and geometry of the next part. No lock is held; every wait is satisfied or, those of `waits`,
-    /// in front of the part as packets. May be called again for the same part when a ring was full.
+    /// Resolves addresses and geometry of the next part. No lock is held. Every wait is satisfied, or is in `waits` and
+    /// goes in front of the part as a packet. May be called again for the same part when a ring was full.
     ///
     /// # Errors
-    /// What makes the operation impossible. Only the first part may say so: later ones follow work that is in the ring
-    /// already.
+    /// The reason for which the operation is impossible. Only the first part may fail: later ones follow parts that are
+    /// in the ring already.
     fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared>;
 
     /// Writes the prepared part. Runs under the queue's submission lock: no allocation beyond rare spills, no calls
     /// into IREE.
     fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress;
 
-    /// References to what must live until the submission is complete, which are kept while the operation waits for
-    /// room, too. Called around the preparation of the first part, and again if that was blocked. No lock is held.
+    /// Returns references to the objects that must live until the submission is complete. They are also kept while the
+    /// operation waits for ring space. Called around the preparation of the first part, and again if that was blocked.
+    /// No lock is held.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     fn keep(&self, queue: &Queue) -> Result<Resources>;
 
-    /// In place of [`Self::emit`], the packet of a part that has no other and is all of the operation; the same rules
-    /// hold. None, with nothing of `room` taken, for a part that only `emit` writes.
+    /// Returns the packet of an operation that is a single packet, in place of [`Self::emit`] and under the same rules.
+    /// Returns none, and takes nothing of the room, if only `emit` can write the part.
     fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
         None
     }
 
-    /// What happens when the submission is complete, before semaphores are signaled. Called once, after the last part
-    /// was emitted, under the queue's submission lock: moves and reference counts only.
+    /// The action at the submission's completion, before semaphores are signaled. Called once, after the last part was
+    /// emitted, under the queue's submission lock: moves and reference counts only.
     fn finish(&mut self) -> CompletionAction;
 
-    /// All of it is in the ring and will be complete at `epoch` of `queue`, if it is not already. Called once, after
-    /// `finish`, under no lock.
+    /// Tells the operation that it is in the ring as a whole and will be complete at `epoch` of `queue`, or is already.
+    /// Called once, after `finish`, under no lock.
     fn submitted(&mut self, _queue: &Queue, _epoch: u64) {}
 
-    /// It cannot go on now (a wait that only the host can see, a full ring), or its wait has failed.
+    /// Tells the operation that it cannot be emitted now (a deferred wait, a full ring), or that its wait has failed.
     fn deferred(&mut self) {}
 
-    /// What the profile of `session` says of it; it tells the session of what it refers to. Called before all else,
-    /// when there is a session.
+    /// Describes the operation for the profile of `session`, and registers the objects that the description refers to.
+    /// Called first, if there is a session.
     fn subject(&self, session: &Session) -> Subject;
 }
 
-/// An operation as it is submitted: it may borrow from its caller, and does not outlive the call unless it has to wait.
+/// An operation at its submission. It may borrow from its caller; it outlives the call only in its owned form.
 pub trait Submit: Operation + Sized {
-    /// The operation when it goes on later.
+    /// The owned form, for an operation that has to wait.
     type Owned: Operation + 'static;
 
-    /// Keeps what it borrows.
+    /// Converts the operation to its owned form.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED, and the operation was dropped.
+    /// RESOURCE_EXHAUSTED; the operation was dropped.
     fn into_owned(self) -> Result<Self::Owned>;
 }
 
@@ -133,22 +134,20 @@ impl Order {
         PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, self.barrier, self.acquire, self.release)
     }
 
-    /// The only launch of an operation: what it comes after is what its submission does.
+    /// The order of an operation's only launch: its submission orders it.
     pub const ALONE: Self = Self { barrier: false, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT };
 
-    /// That of a barrier packet behind everything before it. It acquires nothing, as it reads nothing: what runs behind
-    /// it acquires for itself.
+    /// The order of a barrier packet behind everything before it. It acquires nothing, because it reads nothing: later
+    /// packets acquire for themselves.
     #[inline(always)]
     fn of_barrier(release: HsaFenceScope) -> Self {
         Self { barrier: true, acquire: HsaFenceScope::NONE, release }
     }
 
-    /// That of the first packet of a submission's own: it waits for the queue's earlier work, waits in front of it
-    /// included, if the submission has to; if it carries the epoch, too, so that epochs complete in order. It sees what
-    /// the host and those waited for wrote.
-    ///
-    /// Always that of the whole system, whatever the waits are for: the host, and another GPU in a way that only the
-    /// host knows of, may have written before the submission was made, which takes no semaphore.
+    /// The order of the first packet of a submission's own. It has the barrier bit if the submission has to wait for
+    /// the queue's earlier work, including waits in front of it, and if it carries the epoch, so that epochs complete
+    /// in order. It acquires from the system, whatever the waits are for: the host, or another GPU in a way that only
+    /// the host knows of, may have written before the submission was made, without a semaphore.
     #[inline(always)]
     fn of_first(order: Self, place: Place, is_last: bool) -> Self {
         let barrier = order.barrier || place == Place::Behind || is_last;
@@ -156,24 +155,24 @@ impl Order {
     }
 }
 
-/// The fence of a packet: the last one makes the submission's results visible to the host.
+/// The release fence of a packet. The last packet makes the submission's results visible to the host.
 #[inline(always)]
 fn release_of(is_last: bool, scope: HsaFenceScope) -> HsaFenceScope {
     if is_last { HsaFenceScope::SYSTEM } else { scope }
 }
 
-/// The packet of a submission that has no other: most have none, and all about it is known when it is written.
+/// The only packet of a submission. Most submissions have one packet, which is fully known when it is written.
 #[derive(Debug)]
 pub enum Lone {
     /// Nothing runs.
     Barrier,
     /// A launch, without a header and a completion signal.
     Dispatch(KernelDispatchPacket),
-    /// PM4 commands: their address and how many dwords they are.
+    /// PM4 commands: their address and number of dwords.
     Command(u64, u32),
 }
 
-/// What the rings have for a [`Lone`] packet.
+/// The ring space for a [`Lone`] packet.
 #[derive(Debug)]
 pub struct LoneRoom {
     /// Its kernargs.
@@ -196,7 +195,7 @@ impl LoneRoom {
 }
 
 impl Lone {
-    /// What goes to the ring: it carries the epoch.
+    /// The packet and its header for the ring. The packet carries the epoch.
     #[inline(always)]
     pub(super) fn packet(self, place: Place, epoch_signal: HsaSignal) -> (PacketBody, HeaderWord) {
         let (body, kind, order, setup) = match self {
@@ -231,12 +230,12 @@ pub struct Emitter<'ring> {
     room: KernargRoom,
     /// The part has kernargs.
     has_kernargs: bool,
-    /// PM4 commands not taken yet; none where packet processors take none.
+    /// PM4 commands that are not taken yet; none where packet processors run no PM4.
     commands: Option<KernargSpan>,
     epoch_signal: HsaSignal,
     overlapping: bool,
     place: Place,
-    /// Gives packets signals of their own, while a profiled operation writes.
+    /// The trace that gives packets signals of their own; set while a profiled operation writes.
     trace: Option<Box<Trace>>,
 }
 
@@ -258,13 +257,13 @@ impl<'ring> Emitter<'ring> {
         self.gpu
     }
 
-    /// The kernargs of the submission that were not taken yet.
+    /// The submission's kernargs that are not taken yet.
     #[inline(always)]
     pub fn room(&mut self) -> &mut KernargRoom {
         &mut self.room
     }
 
-    /// The address of `args`, which go to the kernargs that the submission takes next.
+    /// Copies `args` to the next kernargs of the submission and returns their address.
     pub fn arguments(&mut self, args: &[u8]) -> u64 {
         self.room.arguments(args)
     }
@@ -300,12 +299,12 @@ impl<'ring> Emitter<'ring> {
         self.packets.written()
     }
 
-    /// The packets from here on are those of a profiled operation.
+    /// Begins the packets of a profiled operation.
     pub fn begin_trace(&mut self, trace: Box<Trace>) {
         self.trace = Some(trace);
     }
 
-    /// The profiled operation has written all of its packets; gives the trace back.
+    /// Ends the packets of the profiled operation; returns its trace.
     pub fn end_trace(&mut self) -> Option<Box<Trace>> {
         let mut trace = self.trace.take()?;
         while trace.take_owed() {
@@ -317,8 +316,8 @@ impl<'ring> Emitter<'ring> {
         Some(trace)
     }
 
-    /// Says that the packets to come are `before` others and then the launch that `note` describes, if it is one; for
-    /// the profile if there is one.
+    /// Announces to the profile, if there is one, that `before` packets come next and then the launch that `note`
+    /// describes, if it is a launch.
     #[inline]
     pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
         if let Some(trace) = &mut self.trace {
@@ -332,7 +331,7 @@ impl<'ring> Emitter<'ring> {
         self.packets.write(body, Some(HeaderWord::new(header, setup)));
     }
 
-    /// The order of the next packet, which is that of [`Order::of_first`] if it is the first of the submission's own.
+    /// The order of the next packet; that of [`Order::of_first`] for the first of the submission's own.
     #[inline(always)]
     fn begin(&self, order: Order) -> Order {
         if self.packets.written() > self.waits {
@@ -361,15 +360,15 @@ impl<'ring> Emitter<'ring> {
         }
     }
 
-    /// Whether a profile has launches counted or traced.
+    /// True if a profile counts or traces launches.
     #[inline(always)]
     fn counts(&self) -> bool {
         self.trace.as_ref().is_some_and(|trace| trace.is_counting())
     }
 
-    /// Writes the packets that start to count and trace the launch that comes now, if a profile wants that. While
-    /// launches are counted or traced, each runs alone: returns the order that it has then. A launch acquires for its
-    /// submission itself, as behind packets that wait: nothing says that packets with commands do.
+    /// Writes the packets that start counting and tracing the next launch, if a profile wants that. Counted and traced
+    /// launches run alone: returns the order for that. The launch acquires for its submission itself, as it does behind
+    /// waiting packets: packets with commands are not specified to acquire.
     #[cold]
     fn start_counting(&mut self, order: Order) -> Order {
         let is_first = self.packets.written() <= self.waits;
@@ -379,7 +378,7 @@ impl<'ring> Emitter<'ring> {
         Order { barrier: true, acquire: if is_first { HsaFenceScope::SYSTEM } else { order.acquire }, ..order }
     }
 
-    /// Writes the packets that stop what counts and traces the launch that was written, if something does.
+    /// Writes the packets that stop counting and tracing the launch just written, if that is under way.
     #[cold]
     fn stop_counting(&mut self) {
         for packet in self.trace.as_mut().map(|trace| trace.stop_counting()).into_iter().flatten() {
@@ -387,8 +386,8 @@ impl<'ring> Emitter<'ring> {
         }
     }
 
-    /// Writes a packet that starts, reads or stops hardware counters, or a trace. What these have to wait for is all
-    /// before them. They use memory of no kernel's.
+    /// Writes a packet that starts, reads or stops hardware counters or a trace. It waits for all packets before it. It
+    /// uses no memory of kernels.
     #[cold]
     pub fn counter_packet(&mut self, packet: &AmdPm4IbPacket) {
         let packet = AmdPm4IbPacket { completion_signal: HsaSignal::NULL, ..*packet };
@@ -403,8 +402,8 @@ impl<'ring> Emitter<'ring> {
         self.packets.written() > self.waits && !self.is_last(0) && self.trace.is_none()
     }
 
-    /// Writes kernel dispatches where [`Self::is_inner`], at most as long as that is so, and returns how many: the
-    /// packets that `body` makes of `dispatches`, header and all, and of the room for their kernargs.
+    /// Writes kernel dispatches while [`Self::is_inner`] and returns their number. `body` makes each packet, with its
+    /// header, of an item of `dispatches` and the remaining kernargs.
     #[inline(always)]
     pub fn inner_dispatches<D>(
         &mut self,
@@ -447,9 +446,9 @@ impl<'ring> Emitter<'ring> {
         }
     }
 
-    /// The header of a dispatch that the device publishes, as the packet after the next one to be written, which waits
-    /// for and acquires what `order` says. That has done its work then, so that this one has only its writes to see,
-    /// and nothing to wait for but to keep epochs in order.
+    /// The header of a dispatch that the device publishes, as the packet after the next one to be written. The next
+    /// packet waits for and acquires what `order` says and has completed by then. This dispatch only has to acquire its
+    /// writes, and has the barrier bit only to keep epochs in order or to be counted.
     pub fn published_header(&self, order: Order) -> PacketHeader {
         let release = self.release(1, order.release);
         let barrier = self.is_last(1) || self.counts();
@@ -474,11 +473,11 @@ impl<'ring> Emitter<'ring> {
         self.push(&body_of(&barrier_packet(completion_signal)), HsaPacketType::BARRIER_AND, order, 0);
     }
 
-    /// Writes a packet that waits until `signal` is less than `threshold`, in the way that the GPU has. Comes before
-    /// all other packets.
+    /// Writes a packet that waits until `signal` is less than `threshold`, in the GPU's way ([`DeviceWait`]). Comes
+    /// before all other packets.
     ///
-    /// It acquires nothing: a PM4-IB packet does before its commands wait, so it is the next packet that acquires,
-    /// after the wait. It releases as others do if it is the last.
+    /// It does not acquire: a PM4-IB packet would acquire before its commands wait. The next packet acquires, after the
+    /// wait. If it is the last, it releases as others do.
     pub(super) fn wait_below(&mut self, signal: HsaSignal, threshold: i64) {
         let release = self.release(0, HsaFenceScope::NONE);
         let (body, format) = match self.gpu.device_wait() {
@@ -521,8 +520,8 @@ impl<'ring> Emitter<'ring> {
         self.push(&body, HsaPacketType::VENDOR_SPECIFIC, order, u16::from(format.0));
     }
 
-    /// Writes a barrier packet by which what is behind it, which has to have the barrier bit, sees what others have
-    /// written, commands of packets included: it starts when the fence is over. Not the last of a submission.
+    /// Writes a barrier packet that makes earlier writes, including those of command packets, visible to later packets
+    /// with the barrier bit: it starts when the fence is complete. Not the last packet of a submission.
     pub fn acquire(&mut self) {
         let order =
             Order { barrier: true, acquire: HsaFenceScope::SYSTEM, release: self.release(0, HsaFenceScope::NONE) };
@@ -530,7 +529,7 @@ impl<'ring> Emitter<'ring> {
         self.push(&body_of(&barrier_packet(signal)), HsaPacketType::BARRIER_AND, order, 0);
     }
 
-    /// Writes a packet that runs the `dwords` of commands at `address`, which stay there until they are over.
+    /// Writes a packet that runs the `dwords` of commands at `address`. They must stay there until it is complete.
     pub fn stream(&mut self, address: u64, dwords: u32, order: Order) {
         let packet = ib_packet(address, dwords, self.completion());
         let order = Order { release: self.release(0, order.release), ..self.begin(order) };
@@ -544,10 +543,10 @@ impl<'ring> Emitter<'ring> {
         (body_of(&packet), packet.header.format)
     }
 
-    /// The operation has written its packets: writes the barrier that carries the epoch, if one does.
+    /// Ends the operation's packets. Writes the barrier that carries the epoch, if it needs one.
     ///
     /// # Panics
-    /// When it has not written as many as it asked for.
+    /// If it has written fewer packets than it asked for.
     #[inline(always)]
     pub(super) fn end(&mut self) {
         if self.overlapping {
@@ -567,11 +566,11 @@ impl<'ring> Emitter<'ring> {
     }
 }
 
-/// Writes `command` to the ring of `commands` and returns its address and how many dwords it is.
+/// Writes `command` to the ring of `commands` and returns its address and number of dwords.
 ///
-/// That is host memory, where the ring keeps it as long as the submission is in flight: packet processors read the
-/// GPU's own through its L2, which nothing but an acquire fence keeps from holding what was there before, and packets
-/// that wait have none.
+/// The ring is host memory and keeps the command while the submission is in flight. It is not the GPU's own memory:
+/// packet processors read that through the GPU's L2, which may hold old contents until an acquire fence, and waiting
+/// packets have none.
 #[inline(always)]
 fn write_command(commands: &mut Option<KernargSpan>, command: &[u32]) -> (u64, u32) {
     let commands = commands.as_mut().expect("a GPU that takes PM4 commands has a ring for them");
@@ -581,7 +580,7 @@ fn write_command(commands: &mut Option<KernargSpan>, command: &[u32]) -> (u64, u
     (buffer.address(), command.len() as u32)
 }
 
-/// A barrier packet of no signals.
+/// A barrier packet without dependency signals.
 #[inline(always)]
 fn barrier_packet(completion_signal: HsaSignal) -> BarrierAndPacket {
     BarrierAndPacket {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! PM4 commands: waits and moves of packet processors from gfx10 to gfx12.0, and what streams of dispatches are made
-//! of, for gfx9, too. Opcodes are those of Linux's `soc15d.h` and `nvd.h`, which are the same, fields those of Mesa's
-//! `sid.h` and, for gfx9, of `soc15d.h`.
+//! PM4 commands: the waits and moves of packet processors from gfx10 to gfx12.0, and the commands of dispatch streams,
+//! for gfx9, too. Opcodes are from Linux's `soc15d.h` and `nvd.h`, which agree. Fields are from Mesa's `sid.h` and, for
+//! gfx9, from `soc15d.h`.
 
 use std::mem::offset_of;
 
@@ -19,7 +19,7 @@ const ACQUIRE_MEM: u32 = 0x58;
 const SET_SH_REG: u32 = 0x76;
 const WAIT_REG_MEM64: u32 = 0x93;
 
-/// Bit of a header: the command is about compute shaders.
+/// Header bit of commands for compute shaders.
 const COMPUTE: u32 = 1 << 1;
 
 /// The first register that `SET_SH_REG` sets.
@@ -36,7 +36,7 @@ pub mod registers {
 
     use super::Dialect;
 
-    /// The third of the kernel's descriptor.
+    /// The third resource register of the kernel's descriptor.
     pub const fn pgm_rsrc3(dialect: Dialect) -> u32 {
         match dialect {
             Dialect::Gfx9 => GFX9_COMPUTE_PGM_RSRC3,
@@ -50,34 +50,34 @@ const CS_PARTIAL_FLUSH: u32 = 7 | 4 << 8;
 
 /// `CP_COHER_CNTL` of gfx9: invalidates the caches of compute units, vector and scalar ones.
 const GFX9_UNITS: u32 = 1 << 22 | 1 << 27;
-/// And writes the L2 back and invalidates it.
+/// As [`GFX9_UNITS`], and writes back and invalidates the L2.
 const GFX9_L2: u32 = 1 << 18 | 1 << 23;
 /// `GCR_CNTL` from gfx10 on: invalidates the caches of compute units (`GLV`, `GLK`) and shader arrays (`GL1`).
 const GFX10_UNITS: u32 = 1 << 7 | 1 << 8 | 1 << 9;
-/// And writes the L2 and what it keeps of metadata (`GLM`) back, and invalidates both.
+/// As [`GFX10_UNITS`], and writes back and invalidates the L2 and its metadata cache (`GLM`).
 const GFX10_L2: u32 = 1 << 4 | 1 << 5 | 1 << 14 | 1 << 15;
-/// Clocks between two looks whether caches are done.
+/// Clocks between two checks of whether the cache operation is complete.
 const POLL_INTERVAL: u32 = 10;
 
-/// Most dwords that [`jump`] can name.
+/// The most dwords that [`jump`] can name.
 pub const MOST_DWORDS: usize = 0xf_ffff;
 
 // `WAIT_REG_MEM64`.
 const LESS_THAN: u32 = 1;
 const IN_MEMORY: u32 = 1 << 4;
-/// Clocks between two looks, in units of 16; the packet processor goes on with other queues meanwhile.
+/// Clocks between two checks, in units of 16. The packet processor runs other queues meanwhile.
 const INTERVAL: u32 = 4 | 1 << 31;
 
 // `WRITE_DATA` and `COPY_DATA`.
-/// From and to memory through the L2, as kernels access it.
+/// Moves from and to memory through the L2, as kernels access it.
 const FROM_L2: u32 = 2;
 const TO_L2: u32 = 2 << 8;
-/// 64 bits rather than 32.
+/// Moves 64 bits rather than 32.
 const WIDE: u32 = 1 << 16;
-/// The write has arrived before the packet ends.
+/// Waits for the write to arrive before the packet ends.
 const CONFIRM: u32 = 1 << 20;
 
-/// `INDIRECT_BUFFER`: the buffer is there.
+/// `INDIRECT_BUFFER`: the buffer is valid.
 const VALID: u32 = 1 << 23;
 
 /// The header of a command of `dwords`, itself included.
@@ -93,8 +93,8 @@ const fn high(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// The command that waits until the value of `signal`, which is never negative, is less than `threshold`. Compared
-/// without a sign.
+/// The command that waits until the value of `signal`, which is never negative, is less than `threshold`. The
+/// comparison is unsigned.
 pub fn wait_below(signal: HsaSignal, threshold: i64) -> [u32; 9] {
     let (address, threshold) = (signal.handle + offset_of!(AmdSignal, value) as u64, threshold as u64);
     [
@@ -118,17 +118,17 @@ pub struct Move {
 }
 
 impl Move {
-    /// Most bytes that one moves.
+    /// The most bytes that a command moves.
     pub const MOST: usize = 8;
 
-    /// Its dwords.
+    /// The dwords of the command.
     #[inline]
     pub fn dwords(&self) -> &[u32] {
         &self.dwords[..self.count]
     }
 }
 
-/// The command that writes `bytes` (4 or 8) at `target`, if that is a multiple of 4.
+/// The command that writes `bytes` (4 or 8) to `target`; none if `target` is not a multiple of 4.
 pub fn write(target: u64, bytes: &[u8]) -> Option<Move> {
     if !matches!(bytes.len(), 4 | 8) || !target.is_multiple_of(4) {
         return None;
@@ -141,7 +141,7 @@ pub fn write(target: u64, bytes: &[u8]) -> Option<Move> {
     Some(Move { dwords, count })
 }
 
-/// The command that copies `length` bytes (4 or 8), if both addresses are multiples of that.
+/// The command that copies `length` bytes (4 or 8); none if an address is not a multiple of `length`.
 pub fn copy(source: u64, target: u64, length: u64) -> Option<Move> {
     let width = match length {
         4 => 0,
@@ -154,7 +154,7 @@ pub fn copy(source: u64, target: u64, length: u64) -> Option<Move> {
     is_aligned.then_some(Move { dwords, count: dwords.len() })
 }
 
-/// The command that runs the `dwords` at `address`, a multiple of 4.
+/// The command that runs the `dwords` of commands at `address`, a multiple of 4.
 pub fn jump(address: u64, dwords: u32) -> [u32; 4] {
     [header(INDIRECT_BUFFER, 4), low(address), high(address), dwords | VALID]
 }
@@ -171,7 +171,7 @@ pub fn set_address(first: u32, address: u64) -> [u32; 4] {
     [header(SET_SH_REG, 4) | COMPUTE, first - FIRST_SHADER_REGISTER, low(address), high(address)]
 }
 
-/// The command that runs the kernel which the registers describe in so many workgroups.
+/// The command that dispatches the kernel in the registers with this number of workgroups.
 #[inline(always)]
 pub fn dispatch([x, y, z]: [u32; 3], is_wave32: bool) -> [u32; 5] {
     let width = if is_wave32 { CS_W32_EN } else { 0 };
@@ -179,13 +179,13 @@ pub fn dispatch([x, y, z]: [u32; 3], is_wave32: bool) -> [u32; 5] {
     [header(DISPATCH_DIRECT, 5) | COMPUTE, x, y, z, initiator]
 }
 
-/// Appends the command that waits until all dispatches before it are over.
+/// Appends the command that waits until all earlier dispatches are complete.
 pub fn wait_for_dispatches(stream: &mut Vec<u32>) {
     stream.extend_from_slice(&[header(EVENT_WRITE, 2), CS_PARTIAL_FLUSH]);
 }
 
-/// Appends the command that has what follows see what was written before: by the GPU's own dispatches, or, if it is
-/// `whole`, outside the GPU, too, which sees what these wrote.
+/// Appends the command that makes earlier writes of the GPU's own dispatches visible to later commands. If `whole`,
+/// writes from outside the GPU are visible, too, and the dispatches' writes become visible outside the GPU.
 pub fn invalidate_caches(stream: &mut Vec<u32>, dialect: Dialect, whole: bool) {
     // All of memory.
     const SIZE: u32 = u32::MAX;

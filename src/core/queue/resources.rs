@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What submissions keep alive until they are complete.
+//! The objects that submissions keep alive until they are complete.
 
 use crate::core::queue::Queue;
 use crate::ffi::{Resource, Result};
 
-/// So many objects need no memory of their own.
+/// The number of objects that need no memory of their own.
 const FEW: usize = 6;
 
 /// HAL objects that a submission keeps alive until it is complete.
 #[derive(Debug)]
 pub enum Resources {
-    /// In place.
+    /// Stored in place.
     Few([Option<Resource>; FEW]),
-    /// In a vector that goes back to its queue ([`Queue::release`]).
+    /// Stored in a vector that goes back to its queue ([`Queue::release`]).
     Many(Vec<Option<Resource>>),
 }
 
 impl Resources {
-    /// Nothing.
+    /// No objects.
     pub const NONE: Self = Self::Few([const { None }; FEW]);
 
     /// At most two objects.
@@ -26,7 +26,7 @@ impl Resources {
         Self::Few([first, second, None, None, None, None])
     }
 
-    /// `first`, and what of `rest` there is, at most `most`.
+    /// `first` and the objects of `rest`, of which there are at most `most`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -55,7 +55,7 @@ impl Resources {
     }
 }
 
-/// Puts `object` to an empty place.
+/// Puts `object` in an empty place.
 #[inline(always)]
 fn put(place: &mut Option<Resource>, object: Option<Resource>) {
     debug_assert!(place.is_none());
@@ -64,7 +64,7 @@ fn put(place: &mut Option<Resource>, object: Option<Resource>) {
 }
 
 impl Queue {
-    /// Releases what a submission kept. Under no lock.
+    /// Releases the objects that a submission kept. Under no lock.
     #[inline]
     pub fn release(&self, resources: Resources) {
         match resources {

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use crate::core::queue::{Queue, complete, submit};
 
-/// How soon a full ring is looked at again when nothing is in flight, whose completion would call the thread: the
-/// packet processor may free the slots of the last packets after it has signaled them.
+/// The interval for checks of a full ring when nothing is in flight whose completion would call the thread: the packet
+/// processor may free the slots of the last packets after it has signaled them.
 const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The thread's life, until its queue has stopped and takes no more submissions.
+/// The body of the submission thread. Returns when the queue has stopped and takes no more submissions.
 pub fn run(queue: &Arc<Queue>) {
     loop {
         if let Some(mut draining) = queue.try_drain_or_ask() {

@@ -17,11 +17,11 @@ use crate::ffi::{MAX_QUEUES, Result, Status};
 use crate::hsa;
 use crate::ring::{AqlMemory, AqlRing, EpochProducer, EpochRing, KERNARG_ALIGNMENT, KernargReclaimer, KernargRing};
 
-/// Bytes of the ring of PM4 commands: enough for a wait for every other queue, many times.
+/// Bytes of the ring of PM4 commands: enough for many waits for every other queue.
 const COMMAND_CAPACITY: u64 = 64 << 10;
 const _: () = assert!(COMMAND_CAPACITY >= 8 * MAX_QUEUES as u64 * KERNARG_ALIGNMENT);
 
-/// How often a thread looks for the submission lock before it sleeps: some microseconds.
+/// Attempts to take the submission lock before the thread sleeps: some microseconds.
 const LOCK_SPINS: u32 = 200;
 
 /// The producer's side of a queue, under the submission lock.
@@ -29,7 +29,7 @@ const LOCK_SPINS: u32 = 200;
 pub struct Submission {
     /// Packets.
     pub aql: AqlRing,
-    /// Their arguments.
+    /// Kernel arguments.
     pub kernargs: KernargRing,
     /// PM4 commands, for packet processors that take them.
     pub commands: Option<KernargRing>,
@@ -37,7 +37,7 @@ pub struct Submission {
     pub records: EpochProducer<Record>,
     /// Highest epoch of every other queue that this queue has waited for.
     pub waited: Box<[u64; MAX_QUEUES]>,
-    /// Nobody takes records out any more, so none may come in: the device is lost or the queue has stopped.
+    /// Closed: records are no longer taken out, so none may be pushed. The device is lost or the queue has stopped.
     pub closed: bool,
 }
 
@@ -48,7 +48,7 @@ impl Submission {
     }
 }
 
-/// A queue's rings, and the memory that is theirs alone.
+/// A queue's rings and their memory.
 #[derive(Debug)]
 pub(super) struct Rings {
     pub(super) submission: Mutex<Submission>,
@@ -62,10 +62,10 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Those of `hardware`, which outlives them.
+    /// Makes the rings of `hardware`, which outlives them.
     ///
     /// # Errors
-    /// What HSA said; nothing is left behind.
+    /// The error of HSA; nothing is left behind.
     pub(super) fn new(params: &QueueParams, gpu: &Gpu, hardware: &hsa::HardwareQueue) -> Result<Self> {
         let kernarg_memory = gpu.allocate_kernargs(params.kernarg_capacity as usize)?;
         // SAFETY: the allocation has this size and lives as long as the rings.
@@ -110,7 +110,7 @@ impl Queue {
         self.rings.submission.try_lock().unwrap_or_else(|| self.wait_for_submission())
     }
 
-    /// The same, when another thread has it: for as long as it takes to write some packets, which is shorter than to
+    /// Spins for the submission lock, which another thread holds while it writes some packets: that is shorter than to
     /// sleep and be woken.
     #[cold]
     fn wait_for_submission(&self) -> MutexGuard<'_, Submission> {
@@ -125,7 +125,7 @@ impl Queue {
         self.rings.submission.lock()
     }
 
-    /// Ends submission: what is pushed is all there will be. Returns whether all of it is out.
+    /// Closes the rings for submissions. Returns true if all records are taken out.
     pub fn close(&self) -> bool {
         self.rings.submission.lock().closed = true;
         self.is_idle()
@@ -137,7 +137,7 @@ impl Queue {
         &self.rings.records
     }
 
-    /// Gives back the rings up to these positions; the caller has the right to drain.
+    /// Reclaims the rings up to these positions; the caller has the right to drain.
     pub fn reclaim(&self, ends: RingEnds) {
         self.rings.kernarg_reclaimer.reclaim(ends.kernargs);
         if let Some(reclaimer) = &self.rings.command_reclaimer {
@@ -145,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// Whether operations may be PM4 commands: where packet processors take them, and nothing is profiled.
+    /// True if operations may be PM4 commands: packet processors run them, and nothing is profiled.
     #[inline]
     pub fn takes_commands(&self) -> bool {
         self.rings.command_reclaimer.is_some() && !self.shared.profiler.is_active()
@@ -176,8 +176,8 @@ impl Queue {
         )
     }
 
-    /// Most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part is
-    /// written while one runs.
+    /// The most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part can
+    /// be written while one runs.
     #[inline]
     pub fn part_limits(&self) -> (u32, u64) {
         let (packets, kernarg_bytes) = (self.rings.aql_capacity / 2, self.rings.kernarg_capacity / 2);
@@ -192,7 +192,7 @@ impl Queue {
 /// RESOURCE_EXHAUSTED for memory without an address.
 ///
 /// # Safety
-/// The memory is as long, a power of two, and outlives the ring; nobody else uses it.
+/// The memory has `capacity` bytes, a power of two, outlives the ring, and nobody else uses it.
 unsafe fn ring_over(memory: &hsa::Allocation, capacity: u64) -> Result<KernargRing> {
     let base = NonNull::new(memory.as_ptr())
         .ok_or_else(|| crate::status!(RESOURCE_EXHAUSTED, "the memory of a queue's ring has no address"))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Semaphores: IREE's timeline (`iree/async/semaphore.h`) and what the driver knows of pending signals.
+//! Semaphores: IREE's timeline (`iree/async/semaphore.h`) and the driver's record of pending signals.
 
 use std::ffi::c_void;
 use std::hint::spin_loop;
@@ -18,8 +18,8 @@ use crate::ffi::{
     Timepoint, WaitFlags, iree, raw, status, thunk, vtable,
 };
 
-/// How long a thread that waits for submitted work looks whether that is complete, which it handles itself then, before
-/// it sleeps and leaves that to the completion thread: as long as ROCR's own waits spin before they sleep.
+/// Time for which a thread that waits for submitted work spins, and handles the completion itself, before it sleeps and
+/// leaves that to the completion thread. As long as ROCR's own waits spin before they sleep.
 const SPIN: Duration = Duration::from_micros(200);
 
 /// A semaphore of a logical device.
@@ -75,10 +75,10 @@ pub fn payload(semaphore: Semaphore<'_>) -> Result<u64> {
     Ok(payload_and_timeline(semaphore)?.0)
 }
 
-/// The same, and the driver's part of `semaphore`, when this driver made it.
+/// The payload of `semaphore` now, and the driver's part of it if this driver made it.
 ///
 /// # Errors
-/// Those of [`payload`].
+/// As for [`payload`].
 #[inline(always)]
 pub fn payload_and_timeline<'a>(semaphore: Semaphore<'a>) -> Result<(u64, Option<&'a Timeline>)> {
     let own = semaphore.downcast::<DeviceSemaphore>();
@@ -90,7 +90,7 @@ pub fn payload_and_timeline<'a>(semaphore: Semaphore<'a>) -> Result<(u64, Option
     Ok((payload, own.map(|own| &own.timeline)))
 }
 
-/// Of any driver's, or of one that has failed.
+/// Queries a foreign or failed semaphore through its vtable.
 #[cold]
 fn query(semaphore: Semaphore<'_>) -> Result<u64> {
     semaphore.query()
@@ -103,17 +103,17 @@ pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
 }
 
 impl DeviceSemaphore {
-    /// Where the frontier is: behind the rest, a header and its entries.
+    /// Offset of the frontier (a header and its entries), which follows the other fields.
     const FRONTIER_OFFSET: usize = size_of::<Self>().next_multiple_of(8);
 
-    /// What semaphores are made in.
+    /// The blocks that semaphores are allocated in.
     pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
         let frontier =
             size_of::<raw::iree_async_frontier_t>() + FRONTIER_CAPACITY * size_of::<raw::iree_async_frontier_entry_t>();
         Blocks::new(host_allocator, Self::FRONTIER_OFFSET + frontier)
     }
 
-    /// A semaphore of the logical device `device_id`, whose queues are `queues`, at payload `initial_value`, in one of
+    /// A semaphore of the logical device `device_id` with the queues `queues`, at payload `initial_value`, in one of
     /// [`Self::blocks`].
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl DeviceSemaphore {
         (&raw const self.base).cast_mut()
     }
 
-    /// The failure, 0 if there is none: a status of the semaphore's.
+    /// The semaphore's failure, a status that it owns; 0 if there is none.
     #[inline]
     fn failure(&self) -> isize {
         // SAFETY: the semaphore lives; the word is an atomic of IREE's.
@@ -165,7 +165,7 @@ impl DeviceSemaphore {
         self.failure() != 0
     }
 
-    /// The payload, if it has not failed.
+    /// The payload, if the semaphore has not failed.
     #[inline]
     fn value(&self) -> u64 {
         // SAFETY: the semaphore lives; the word is an atomic of IREE's.
@@ -229,9 +229,9 @@ impl DeviceSemaphore {
         Err(status!(DEADLINE_EXCEEDED, "the semaphore did not reach {value} in time"))
     }
 
-    /// Looks at the semaphore until it has reached `value` or failed, or `deadline` has passed, with a `pause` in
-    /// between. If `submission` (a queue and an epoch) is to bring it there, this thread handles the end of that,
-    /// unless another one does.
+    /// Polls the semaphore until it has reached `value` or failed, or `deadline` has passed, with a `pause` between
+    /// polls. If `submission` (a queue and an epoch) is to signal it, this thread handles that epoch's completion,
+    /// unless another thread does.
     ///
     /// IREE's own active wait ends at once for a deadline (`iree_notification_commit_wait`), and it does not drain.
     fn spin(&self, value: u64, submission: Option<(Arc<Queue>, u64)>, deadline: Option<Instant>, pause: impl Fn()) {
@@ -269,12 +269,12 @@ impl DeviceSemaphore {
 
 /// Sleeps until `semaphore` reaches `value` or fails, or `deadline` has passed.
 ///
-/// IREE's own wait ends by spinning until the callback that woke it has returned, which on a busy machine is when the
-/// thread that runs the callback gets a processor again; here the callback owns what it touches, so that nobody waits
-/// for it.
+/// Not IREE's own wait: that ends by spinning until the callback that woke it has returned, which on a busy machine
+/// takes until the callback's thread is scheduled again. Here the callback owns everything that it touches, so that the
+/// waiter need not wait for it.
 ///
 /// # Errors
-/// IREE refused the timepoint.
+/// The error of IREE for the timepoint.
 fn block(semaphore: Semaphore<'_>, value: u64, deadline: Option<Instant>) -> Result<()> {
     let waiter = Arc::new(Waiter::default());
     Timepoint::acquire(&waiter, Waiter::timepoint, semaphore, value)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What the queues of a logical device share, and how they are found.
+//! The state that the queues of a logical device share, and the list of these queues.
 
 use std::sync::{Arc, OnceLock};
 
@@ -34,17 +34,17 @@ impl DeviceQueues {
     }
 }
 
-/// What all queues of a logical device share.
+/// The state shared by all queues of a logical device.
 #[derive(Debug)]
 pub struct DeviceShared {
     /// Unique in the process.
     pub id: u64,
-    /// Epochs by queue ordinal; set once all queues exist. They outlive every queue, whose packets may wait for each
-    /// other's.
+    /// The epochs by queue ordinal; set once all queues exist. The signals outlive every queue: packets of one queue
+    /// may wait for epochs of another.
     pub epochs: OnceLock<Box<[Epochs]>>,
-    /// Why the device is lost.
+    /// The failure that lost the device.
     pub loss: OnceLock<Status>,
-    /// Of the queues' submission threads: a loss is the end of all of them.
+    /// The wake-up flags of the queues' submission threads: a loss ends all of them.
     pub wakeups: Mutex<Vec<Arc<Wakeup>>>,
     /// Runs host calls and file transfers.
     pub worker: HostWorker,
@@ -55,7 +55,7 @@ pub struct DeviceShared {
 }
 
 impl pool::Epochs for DeviceShared {
-    /// Not knowing is the safe answer.
+    /// Returns false for an epoch that it does not know: the safe answer.
     fn has_passed(&self, axis: u64, epoch: u64) -> bool {
         match self.groups.queue_of(axis) {
             None => self.groups.know_passed(axis, epoch),
@@ -66,27 +66,27 @@ impl pool::Epochs for DeviceShared {
     }
 }
 
-/// What a queue has submitted and completed.
+/// The epochs that a queue has submitted and completed.
 #[derive(Debug, Clone)]
 pub struct Epochs {
-    /// Which each submission decrements.
+    /// The epoch signal, which each submission decrements.
     pub(super) signal: Arc<hsa::Signal>,
     pub(super) records: Arc<EpochRing<Record>>,
 }
 
 impl Epochs {
-    /// Whether they are those of `queue`.
+    /// True if the epochs belong to `queue`.
     pub fn are_of(&self, queue: &Queue) -> bool {
         std::ptr::eq(&*self.records, queue.records())
     }
 
-    /// The last complete epoch, if there is work in flight behind it.
+    /// The last complete epoch; none if no later one is in flight.
     fn unfinished(&self) -> Option<u64> {
         let completed = completed_epoch(self.signal.load());
         (self.records.last_epoch() > completed).then_some(completed)
     }
 
-    /// Whether the queue has completed `epoch`.
+    /// True if the queue has completed `epoch`.
     pub fn has_passed(&self, epoch: u64) -> bool {
         completed_epoch(self.signal.load()) >= epoch
     }
@@ -112,7 +112,7 @@ impl DeviceShared {
         epochs.iter().map(Epochs::unfinished).collect()
     }
 
-    /// Marks the device lost and has the submission thread of each queue fail what it has.
+    /// Marks the device lost and calls the submission thread of each queue, which fails its work in flight.
     pub fn lose(&self, status: Status) {
         // The first loss stays.
         let _ = self.loss.set(status);
@@ -121,12 +121,12 @@ impl DeviceShared {
         }
     }
 
-    /// Loses the device to a fault of its GPU `gpu`, whose queues have the affinity bits `mask`. Returns what there is
-    /// to say of the fault if it is one that the device takes on: an access that a queue of its own may have made, or
-    /// one that nobody can be blamed for. What another library did on the GPU is left to that library, or to the
+    /// Marks the device lost by a fault of its GPU `gpu`, whose queues have the affinity bits `mask`. Returns a
+    /// description of the fault if the device takes it on: an access that one of its own queues may have made, or a
+    /// fault that has no known cause. A fault of another library's work on the GPU is left to that library or to the
     /// runtime's default.
     ///
-    /// For the runtime's event thread: this waits for nothing and releases no queue.
+    /// Called on the runtime's event thread: does not block and releases no queue.
     pub fn lose_to_fault(&self, gpu: &Gpu, mask: u64, fault: &hsa::Fault) -> Option<String> {
         let bit = |(ordinal, unfinished): (usize, Option<u64>)| u64::from(unfinished.is_some()) << ordinal;
         let busy = self.unfinished().into_iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit) & mask;

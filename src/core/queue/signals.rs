@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The epoch signal of a queue: how far the GPU is, and what the completion thread sleeps on.
+//! The epoch signal of a queue: the GPU's progress, on which the completion thread sleeps.
 //!
-//! Nothing waits for two signals at once: from 2025-03 to 2026-07 ROCR wrote behind a list of its own in
+//! Nothing waits for two signals at once: from 2025-03 to 2026-07 ROCR wrote past the end of a list of its own in
 //! `hsa_amd_signal_wait_any` when such a wait ended by another signal than the first (`docs/sim/rocr.md`). So the
-//! completion thread has one reason to wake, and what host threads have to tell goes to the submission thread.
+//! completion thread wakes for one reason only, and host threads call the submission thread instead.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,14 +16,14 @@ use crate::core::queue::shared::Epochs;
 use crate::hsa;
 use crate::ring::epoch_threshold;
 
-/// How soon a thread that waits for one epoch sees that the device is lost.
+/// The interval in which a thread that waits for an epoch checks for the loss of the device.
 const LOSS_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Value of the epoch signal of a lost queue that has ended: no packet that waits for one of its epochs goes on.
+/// The value of the epoch signal of a lost queue that has ended. No packet that waits for one of its epochs starts.
 const NEVER: i64 = i64::MAX;
 
 impl Queue {
-    /// What it has submitted and completed.
+    /// The epochs that the queue has submitted and completed.
     pub fn epochs(&self) -> Epochs {
         Epochs { signal: self.epoch.clone(), records: self.rings.records.clone() }
     }
@@ -44,13 +44,13 @@ impl Queue {
         self.shared.epochs.get().map_or(HsaSignal::NULL, |epochs| epochs[ordinal as usize].signal.handle())
     }
 
-    /// Whether the hardware has completed `epoch`.
+    /// True if the hardware has completed `epoch`.
     pub fn is_complete(&self, epoch: u64) -> bool {
         self.epoch_value() < epoch_threshold(epoch)
     }
 
-    /// Sleeps until `epoch` is complete or the device is lost, which is seen within [`LOSS_CHECK_INTERVAL`]. Returns
-    /// whether the epoch is complete. For threads that need nothing of its completion but that it is over.
+    /// Sleeps until `epoch` is complete or the device is lost, which is detected within [`LOSS_CHECK_INTERVAL`].
+    /// Returns true if the epoch is complete. For threads that do not need its completion to be handled.
     pub fn wait_for_epoch(&self, epoch: u64) -> bool {
         let threshold = epoch_threshold(epoch);
         while !self.is_complete(epoch) && self.failure().is_none() {
@@ -59,13 +59,13 @@ impl Queue {
         self.is_complete(epoch)
     }
 
-    /// Sleeps until the epoch signal is not `seen`. For the completion thread.
+    /// Sleeps until the epoch signal differs from `seen`. For the completion thread.
     pub fn wait_for_change(&self, seen: i64) {
         self.epoch.wait(HsaSignalCondition::NE, seen, None, HsaWaitState::BLOCKED);
     }
 
-    /// Has the completion thread end after one more look. Nothing is in flight and nothing is submitted any more, so
-    /// that nobody else writes to the epoch signal; or the device is lost and the queue's hardware has stopped.
+    /// Ends the completion thread after one more look. Nobody else writes to the epoch signal any more: nothing is in
+    /// flight or will be submitted, or the device is lost and the queue's hardware has stopped.
     pub(super) fn end_completion(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
         // Packets of other queues may still be about to look whether an epoch is complete, all of which are.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Vectors that the operations of a queue leave to those to come, so that none allocates.
+//! Vectors that the operations of a queue reuse, so that they do not allocate.
 
 use parking_lot::Mutex;
 
@@ -7,16 +7,16 @@ use crate::core::queue::Queue;
 use crate::core::queue::trace::SpareTraces;
 use crate::ffi::{Fallible, Resource, Result};
 
-/// Vectors that nobody uses, for operations that need more room than they have in themselves.
+/// Unused vectors, for operations that need more room than they have in themselves.
 #[derive(Debug)]
 struct Spare<T> {
     vectors: Mutex<Vec<Vec<T>>>,
-    /// Items of the largest that is kept.
+    /// Items of the largest vector that is kept.
     largest: usize,
 }
 
 impl<T> Spare<T> {
-    /// Most that are kept.
+    /// The most vectors that are kept.
     const MOST: usize = 256;
 
     /// Keeps vectors of at most `bytes`.
@@ -24,7 +24,7 @@ impl<T> Spare<T> {
         Self { vectors: Mutex::default(), largest: bytes / size_of::<T>() }
     }
 
-    /// An empty vector with room for `count` items.
+    /// An empty vector with capacity for `count` items.
     #[inline(never)]
     fn take(&self, count: usize) -> Result<Vec<T>> {
         let mut vector = self.vectors.lock().pop().unwrap_or_default();
@@ -45,7 +45,7 @@ impl<T> Spare<T> {
     }
 }
 
-/// A queue's.
+/// The vectors that a queue keeps for reuse.
 #[derive(Debug)]
 pub(super) struct Spares {
     resources: Spare<Option<Resource>>,
@@ -61,7 +61,7 @@ impl Spares {
 }
 
 impl Queue {
-    /// Room for `count` objects.
+    /// A vector with capacity for `count` objects.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -69,12 +69,12 @@ impl Queue {
         self.spares.resources.take(count)
     }
 
-    /// Releases them and takes their memory back. Under no lock.
+    /// Releases the objects and keeps the vector for reuse. Under no lock.
     pub(super) fn give_resources(&self, resources: Vec<Option<Resource>>) {
         self.spares.resources.give(resources);
     }
 
-    /// `count` addresses of nothing.
+    /// A vector of `count` zero addresses.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -84,7 +84,7 @@ impl Queue {
         Ok(addresses)
     }
 
-    /// Takes their memory back.
+    /// Keeps the vector for reuse.
     pub fn give_addresses(&self, addresses: Vec<u64>) {
         self.spares.addresses.give(addresses);
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The way of a submission: prepare -> waits -> reserve -> emit -> record -> publish.
 //!
-//! [`submit`] takes an operation. When its waits are satisfied or expressible as packets, and the rings have room for
-//! which no other one waits, it is in the ring when the call returns and, unless it is a large one, nothing was
-//! allocated. Otherwise it is boxed and goes on later from the queue's submission thread. An error returned here has
-//! not touched the signal semaphores.
+//! [`submit`] takes an operation. If its waits are satisfied or expressible as packets, and the rings have space for
+//! which no other submission waits, it is in the ring when the call returns and, unless it is large, nothing was
+//! allocated. Otherwise it is boxed and resumed by the queue's submission thread. If an error is returned, the signal
+//! semaphores are untouched.
 
 use std::sync::Arc;
 
@@ -20,15 +20,16 @@ use crate::core::queue::{Queue, Submission};
 use crate::ffi::{Result, Semaphore, SemaphoreList, Status, fallible, zone};
 use crate::ring::{AqlRoom, HeaderWord, KERNARG_ALIGNMENT, PacketBody, Vacancy, epoch_threshold};
 
-/// What a submission signals: semaphores of the caller's list, or kept ones if it goes on later.
+/// The semaphores that a submission signals: the caller's list, or a retained one if the submission is resumed later.
 trait Signals {
-    /// Records on each that epoch `epoch` of `queue` will signal it.
+    /// Records on each semaphore that epoch `epoch` of `queue` will signal it.
     fn note_submitted(&self, queue: &Queue, epoch: u64);
 
-    /// They go with a record. Of a caller's list at most [`SignalList::FEW`] do, which takes no memory.
+    /// Retains the semaphores for a record. Of a caller's list at most [`SignalList::FEW`] are retained, which takes no
+    /// memory.
     fn retain(self) -> SignalList;
 
-    /// They are kept for later.
+    /// Retains the semaphores for later.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -80,13 +81,14 @@ fn note_more<'a>(signals: impl Iterator<Item = (Semaphore<'a>, u64)>, queue: &Qu
     }
 }
 
-/// Where an operation is that the submission path could not bring to its end.
+/// The state of an operation that the submission path could not submit as a whole.
 enum Unfinished<S> {
-    /// A ring is full. With what the operation keeps alive, and whether some of its parts are in the ring already.
+    /// A ring is full. Has the objects that the operation keeps alive, and if some of its parts are in the ring
+    /// already.
     Parked(S, Option<Resources>, bool),
-    /// The operation itself has something to wait for.
+    /// The operation waits for something other than ring space.
     Blocked(Box<dyn FnOnce(Resumption) + Send>, S),
-    /// Impossible. Only an operation's first part can be.
+    /// The operation is impossible. Only an operation's first part can fail.
     Failed(Status, S),
 }
 
@@ -104,11 +106,11 @@ impl Unfinished<SignalList> {
 }
 
 impl<S: Signals> Unfinished<S> {
-    /// What is left of a submission after this: one that found a ring full, in its place in `line` if it waited for
-    /// room before. One that has something else to wait for goes on from there.
+    /// Converts the rest of a submission that found a ring full to its parked form; it keeps its count in `line` if it
+    /// waited for space before. A blocked submission is resumed by the event that it waits for, and none is returned.
     ///
     /// # Errors
-    /// Why it is impossible, and what it was to signal. Nothing of it runs any more.
+    /// The reason for which it is impossible, and the semaphores to signal. No part of it runs any more.
     #[cold]
     fn settle(
         self,
@@ -166,7 +168,7 @@ pub fn submit<O: Submit>(
     place(queue, waits, signals, make, |_| ())
 }
 
-/// The same of an operation that profiles do not tell of, which waits for nothing and signals nothing.
+/// Submits an operation that is not profiled and has no waits or signals.
 ///
 /// # Errors
 /// As for [`submit`].
@@ -175,7 +177,7 @@ pub fn submit_unprofiled<O: Submit>(queue: &Arc<Queue>, operation: O) -> Result<
     place(queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || operation, |_| ())
 }
 
-/// The same under a profiling session, if there still is one.
+/// As [`submit`], under a profiling session if there still is one.
 #[cold]
 #[inline(never)]
 fn submit_traced<O: Submit>(
@@ -191,8 +193,8 @@ fn submit_traced<O: Submit>(
     place(queue, waits, signals, || Traced::new(operation), |traced| traced.begin(session, queue, counts))
 }
 
-/// Brings an operation to the ring, or keeps it for later. It is made where it stays, and `begin` done to it there:
-/// moving it would cost what a packet does.
+/// Submits an operation or defers it. `make` makes the operation in place and `begin` is called on it there: moving it
+/// would cost as much as a packet does.
 #[inline(always)]
 fn place<O: Submit>(
     queue: &Arc<Queue>,
@@ -233,7 +235,7 @@ fn place<O: Submit>(
     Ok(())
 }
 
-/// Has the operation wait for room behind others. What is impossible is said now, all the same.
+/// Parks the operation behind others that wait for ring space. Permanent errors are still returned immediately.
 #[cold]
 fn stand_in_line<S: Signals>(
     queue: &Queue,
@@ -251,7 +253,7 @@ fn stand_in_line<S: Signals>(
     })
 }
 
-/// The operation, to go on later.
+/// The owned form of the operation, to be resumed later.
 ///
 /// # Errors
 /// RESOURCE_EXHAUSTED.
@@ -262,7 +264,7 @@ fn later<O: Submit>(operation: O) -> Result<Box<dyn Operation>> {
     Ok(operation)
 }
 
-/// Fails what a submission was to signal whose wait has failed.
+/// Fails the signal semaphores of a submission whose wait has failed.
 #[cold]
 fn fail(signals: SemaphoreList<'_>, failure: Status) {
     for (semaphore, _) in signals.iter() {
@@ -289,7 +291,7 @@ pub fn submit_host(
     Ok(())
 }
 
-/// Goes on with submissions whose waits are over, from the submission thread; returns the ones that found a ring full.
+/// Resumes a submission whose waits are over, on the submission thread. Returns it if it found a ring full.
 pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
     zone!("resume");
     let Ready { work, mut waits, signals, keep, failure, place } = ready;
@@ -317,8 +319,8 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
     None
 }
 
-/// Does what [`advance`] does where there are more signals than need no memory. They get it while a lack of it can be
-/// said.
+/// As [`advance`], for more signals than can be retained without memory. Retains them first, while an error can still
+/// be returned.
 #[cold]
 #[inline(never)]
 fn advance_many<'a>(
@@ -335,8 +337,8 @@ fn advance_many<'a>(
     unfinished.map_err(|unfinished| unfinished.of(signals))
 }
 
-/// Puts the operation's parts into the ring, one epoch each, until it is done or a ring is full. `keep` is what the
-/// operation keeps alive, if it was asked for that before.
+/// Emits the operation's parts into the ring, one epoch each, until it is done or a ring is full. `keep` has the
+/// objects that the operation keeps alive, if it was asked for them before.
 #[inline(always)]
 fn advance<S: Signals>(
     queue: &Arc<Queue>,
@@ -447,7 +449,7 @@ fn advance<S: Signals>(
     }
 }
 
-/// What is to go to the packet processor.
+/// Packets that are written, or known, but not published.
 trait Publish {
     /// Stores the headers and rings the doorbell.
     fn publish(self);
@@ -461,7 +463,7 @@ impl Publish for &mut Emitter<'_> {
     }
 }
 
-/// The one packet of a submission, and the room for it.
+/// The only packet of a submission, and its reserved slot.
 struct LonePacket<'a> {
     packets: AqlRoom<'a>,
     body: PacketBody,
@@ -484,7 +486,8 @@ impl Publish for LonePacket<'_> {
     }
 }
 
-/// The end of an operation whose last packets are written, or known, but not published.
+/// Ends an operation whose last packets are written, or known, but not published: fills the completion record, then
+/// publishes the packets.
 #[inline(always)]
 fn end<S: Signals>(
     queue: &Queue,
@@ -504,8 +507,8 @@ fn end<S: Signals>(
     packets.publish();
 }
 
-/// Why a queue takes nothing more. When that is its device's loss, parts of an operation may run: not on memory that it
-/// lets go.
+/// The reason for which the queue takes no more submissions. If that is the loss of its device, parts of an operation
+/// may still run: stops the hardware, so that they do not use memory that the operation releases.
 #[cold]
 fn closed(queue: &Queue) -> Status {
     if queue.failure().is_some() {
@@ -539,7 +542,7 @@ mod tests {
         queue
     }
 
-    /// Whether the hardware of a queue was stopped when a buffer went.
+    /// Records if the hardware of a queue was stopped when a buffer was destroyed.
     struct Witness {
         queue: Arc<Queue>,
         was_stopped: Mutex<Option<bool>>,
@@ -551,7 +554,7 @@ mod tests {
         *witness.was_stopped.lock().unwrap() = Some(witness.queue.inactivated.is_completed());
     }
 
-    /// Memory whose end `witness` sees.
+    /// Memory whose end calls `witness`.
     fn memory(rig: &Rig, bytes: &mut [u64], witness: &Witness) -> BufferHandle {
         let mut buffer = null_mut();
         // SAFETY: the bytes and the witness outlive the buffer; the result goes to a local, with its reference.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What the driver knows of its semaphores beyond IREE's timeline: which submission will advance them next.
+//! The driver's record of its semaphores beyond IREE's timeline: the submissions that will advance them next.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::core::queue::last_signal::{LastSignal, Pending};
 use crate::core::queue::shared::DeviceQueues;
 use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint, fallible};
 
-/// The driver's part of a semaphore: what is submitted but not complete.
+/// The driver's part of a semaphore: its newest submission.
 #[derive(Debug)]
 pub struct Timeline {
     device_id: u64,
@@ -26,8 +26,8 @@ impl Timeline {
         Self { device_id, queues, pending: Pending::default() }
     }
 
-    /// The submission that brings the semaphore to `value`, when it is the newest one and in a ring: its queue and
-    /// epoch. None when the queue is stopping.
+    /// The queue and epoch of the submission that brings the semaphore to `value`, if it is the newest one and in a
+    /// ring. None if the queue is stopping.
     pub fn submission_of(&self, value: u64) -> Option<(Arc<Queue>, u64)> {
         let (newest, before) = self.pending.read()?;
         if value <= before || value > newest.value {
@@ -56,7 +56,7 @@ impl Timeline {
     }
 }
 
-/// A host thread that sleeps until a semaphore comes to a payload or fails, of which a timepoint tells.
+/// A host thread that sleeps until a semaphore reaches a payload or fails, which a timepoint reports.
 #[derive(Debug, Default)]
 pub struct Waiter {
     is_over: Mutex<bool>,
@@ -72,7 +72,7 @@ impl Listener for Waiter {
 }
 
 impl Waiter {
-    /// That of its semaphore.
+    /// The timepoint for the semaphore.
     pub fn timepoint(&self) -> &Timepoint {
         &self.timepoint
     }
@@ -90,11 +90,11 @@ impl Waiter {
     }
 }
 
-/// Semaphores and the payloads they are to reach; owned. Dropped before it was signaled or failed, it fails them: work
-/// that vanishes must not leave waiters behind.
+/// Semaphores, retained, and the payloads they are to reach. If dropped before they were signaled or failed, it fails
+/// them: lost work must not leave waiters behind.
 #[derive(Debug, Default)]
 pub struct SignalList {
-    /// Mostly there is one.
+    /// Usually the only one.
     first: Option<(SemaphoreRef, u64)>,
     more: More,
 }
@@ -103,7 +103,7 @@ pub struct SignalList {
 type More = SmallVec<[(SemaphoreRef, u64); 1]>;
 
 impl SignalList {
-    /// So many semaphores need no memory of their own.
+    /// The number of semaphores that need no memory of their own.
     pub const FEW: usize = 2;
 
     /// Retains the semaphores of `list`.
@@ -163,7 +163,7 @@ impl SignalList {
         }
     }
 
-    /// Lets go of the semaphores without touching them: somebody else has promised to signal them.
+    /// Releases the semaphores without signaling them: another owner signals them.
     pub fn forget(mut self) {
         drop(self.drain());
     }
@@ -174,7 +174,7 @@ impl SignalList {
         self.first.iter().chain(&self.more).map(|(semaphore, value)| (semaphore, *value))
     }
 
-    /// Takes them out.
+    /// Takes the signals out.
     fn drain(&mut self) -> impl Iterator<Item = (SemaphoreRef, u64)> {
         self.first.take().into_iter().chain(self.more.drain(..))
     }

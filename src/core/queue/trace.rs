@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! One operation under a session: what is noted on its way ([`packets`]), and the events that come of it ([`events`]).
+//! One operation under a session: the data recorded during its submission ([`packets`]), and its events ([`events`]).
 
 mod events;
 pub mod host;
@@ -20,12 +20,12 @@ use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
 use crate::ffi::profile::{Stream, host_time};
 use crate::ffi::{Code, Status};
 
-/// What a session notes of one operation. Its packets' completion signals are in it: it lives until they are complete.
-/// Nobody looks at the values of these signals, which each use decrements, only at their times. Its memory goes from
-/// one operation of a queue to another, and a few signals with it.
+/// The record that a session makes of one operation. It owns the completion signals of the operation's packets and
+/// lives until these are complete. Each use decrements a signal; nobody looks at its value, only at its times. Traces
+/// are reused by later operations of a queue, with a few of their signals.
 #[derive(Debug)]
 pub struct Trace {
-    /// None while it is nobody's.
+    /// None while the trace is unused.
     session: Option<Arc<Session>>,
     subject: Subject,
     stream: Stream,
@@ -34,19 +34,19 @@ pub struct Trace {
     wait_packets: u32,
     signals: u32,
     was_deferred: bool,
-    /// Host times, 0 until they are known, and where no event has them.
+    /// Host times; 0 until they are known, and if no event has them.
     submitted: i64,
     ready: i64,
     started: i64,
     packets: Packets,
-    /// What else happens when the submission is complete.
+    /// The action at the submission's completion.
     then: CompletionAction,
 }
 
-/// Signals that stay with a trace from one operation to the next: most need no more.
+/// Signals that a trace keeps for its next operation: most operations need no more.
 const FEW_SIGNALS: usize = 2;
 
-/// Most traces that are kept.
+/// The most unused traces that are kept.
 const MOST_SPARE: usize = 1024;
 
 impl Trace {
@@ -68,8 +68,8 @@ impl Trace {
         }
     }
 
-    /// `trace` as that of an operation that is being submitted to `queue` with so many waits and signals, and of which
-    /// `subject` tells.
+    /// Makes `trace` the trace of an operation that is being submitted to `queue` with `waits` and `signals` as numbers
+    /// of semaphores. `subject` describes the operation.
     fn begin(
         mut trace: Box<Self>,
         session: Arc<Session>,
@@ -106,7 +106,7 @@ impl Trace {
         self.session.as_ref().expect("a trace that is an operation's has a session")
     }
 
-    /// The packets to come are `before` others and then the one of the launch that `note` describes, if it is one.
+    /// Announces that `before` packets come next and then the packet of the launch that `note` describes, if it is one.
     pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
         if self.packets.has_launches()
             && let Some(launch) = note()
@@ -119,13 +119,13 @@ impl Trace {
         }
     }
 
-    /// Whether launches are counted or traced, so that none may run beside another.
+    /// True if launches are counted or traced, so that none may run beside another.
     pub fn is_counting(&self) -> bool {
         self.packets.watched.is_some()
     }
 
-    /// Packets that come between the next one and the one `distance` after it, in front of a launch that is counted or
-    /// traced.
+    /// The number of packets that come between the next one and the one `distance` after it in front of a launch that
+    /// is counted or traced.
     pub fn packets_within(&self, distance: u32) -> u32 {
         let packets = &self.packets;
         if !packets.chosen_within(distance) {
@@ -134,14 +134,14 @@ impl Trace {
         u32::from(packets.counts_more()) + self.marker().map_or(0, |_| thread_traces::PACKETS_BEFORE)
     }
 
-    /// The packet that tells a trace of the code of the launch that comes, if that is to be traced. The session has
-    /// failed where an executable has none.
+    /// The packet that puts a marker of the next launch's code into a thread trace, if the launch is to be traced. If
+    /// an executable has no marker, the session has failed.
     fn marker(&self) -> Option<AmdPm4IbPacket> {
         let launched = self.packets.launched.last().filter(|_| self.packets.traces_more())?;
         self.session.as_ref()?.traces()?.marker(self.stream.gpu, launched.note.function.executable)
     }
 
-    /// The packets that start to count and trace the launch that is written now, if it is to be.
+    /// The packets that start counting and tracing the launch that is written next, if that is wanted.
     pub fn start_counting(&mut self) -> impl Iterator<Item = AmdPm4IbPacket> + use<> {
         let (mut count, mut trace) = (None, [None; thread_traces::PACKETS_BEFORE as usize]);
         if self.packets.chosen_within(0) {
@@ -163,8 +163,8 @@ impl Trace {
         count.into_iter().chain(trace.into_iter().flatten())
     }
 
-    /// The packets that end the trace of the launch that was written, and read and stop what counted it, if something
-    /// did.
+    /// The packets that end the trace of the launch just written, and read and stop its counters; none if it is neither
+    /// traced nor counted.
     pub fn stop_counting(&mut self) -> impl Iterator<Item = AmdPm4IbPacket> + use<> {
         let packets = &mut self.packets;
         let trace = packets.tracing.take().map(|trace| packets.traces[trace].packets().stop);
@@ -175,7 +175,7 @@ impl Trace {
         trace.into_iter().chain(count.into_iter().flatten())
     }
 
-    /// One of the packets of this part that no launch needed, which has to be written all the same.
+    /// Takes one of the packets of this part that no launch needed. It has to be written all the same.
     pub fn take_owed(&mut self) -> bool {
         let is_owed = self.packets.owed > 0;
         self.packets.owed -= u32::from(is_owed);
@@ -188,14 +188,14 @@ impl Trace {
         self.packets.next()
     }
 
-    /// The operation's own packets of this part are written; the signal of the packet that marks their end, if one
-    /// does.
+    /// Ends the operation's own packets of this part. Returns the signal for the packet that marks their end, if there
+    /// is one.
     pub fn end_part(&mut self) -> Option<HsaSignal> {
         self.packets.parts += 1;
         std::mem::take(&mut self.packets.marked).then(|| self.packets.mark())
     }
 
-    /// The submission of `queue` is complete: logs its events and does what else happens then.
+    /// Completes the submission of `queue` at `epoch`: logs its events and performs the operation's own action.
     pub fn complete(mut self: Box<Self>, queue: &Queue, epoch: u64) {
         std::mem::replace(&mut self.then, CompletionAction::None).complete(queue, epoch);
         self.log_host(Code::OK);
@@ -205,7 +205,7 @@ impl Trace {
         queue.give_trace(self);
     }
 
-    /// Leaves to other operations what they may need.
+    /// Clears the trace for reuse by other operations.
     fn clear(&mut self) {
         let Some(session) = self.session.take() else { return };
         let packets = &mut self.packets;
@@ -218,14 +218,14 @@ impl Trace {
         packets.watched = None;
     }
 
-    /// The submission failed when it was in the ring. Its packets may not have run: they make no events.
+    /// Handles the failure of the submission in the ring. Its packets may not have run, so that no events are logged.
     pub fn fail(mut self: Box<Self>, failure: &Status) {
         std::mem::replace(&mut self.then, CompletionAction::None).fail(failure);
         self.log_host(failure.code());
     }
 }
 
-/// Traces that are nobody's, for operations to come.
+/// Unused traces, for later operations.
 #[derive(Debug, Default)]
 pub(super) struct SpareTraces(
     #[expect(clippy::vec_box, reason = "they go in and out by a pointer")] Mutex<Vec<Box<Trace>>>,
@@ -237,7 +237,7 @@ impl Queue {
         spare.unwrap_or_else(|| Box::new(Trace::blank()))
     }
 
-    /// Takes a trace back whose operation is complete. Under no lock.
+    /// Takes back the trace of a complete operation. Under no lock.
     fn give_trace(&self, mut trace: Box<Trace>) {
         trace.clear();
         let mut traces = self.spares.traces.0.lock();
@@ -246,7 +246,7 @@ impl Queue {
         }
     }
 
-    /// Lets go of what traces to come would use: there is no session any more.
+    /// Drops the unused traces: the session is over.
     pub fn forget_traces(&self) {
         let traces = std::mem::take(&mut *self.spares.traces.0.lock());
         drop(traces);

@@ -11,7 +11,7 @@ use crate::core::queue::semaphore::{payload, payload_and_timeline};
 use crate::core::queue::timeline::Timeline;
 use crate::ffi::{Result, Semaphore, SemaphoreList, zone};
 
-/// A wait that the packet processor does: until the epoch signal of another queue is below a threshold.
+/// A wait by the packet processor until the epoch signal of another queue is below a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochWait {
     /// Ordinal of the queue waited for, within the logical device.
@@ -25,7 +25,7 @@ pub struct EpochWait {
 /// Epoch waits of one submission: at most one for each queue.
 pub type EpochWaits = SmallVec<[EpochWait; 4]>;
 
-/// Where a submission is in the order of its queue.
+/// The position of a submission in the order of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Behind all that was submitted before.
@@ -34,9 +34,9 @@ pub enum Place {
     Anywhere,
 }
 
-/// Resolves `waits` for a submission to `queue` at this moment: it can go to the ring now, behind the packets that
-/// `epochs` gets, and behind the queue's earlier work if it is to see that complete. None when at least one wait can
-/// only be seen by the host.
+/// Resolves `waits` for a submission to `queue` at this moment. If the submission can go to the ring now, adds the
+/// packets that it needs in front to `epochs` and returns its place. Returns none if only the host can see one of the
+/// waits.
 ///
 /// Work of the same queue needs no packet: the submission comes behind it. Work of another queue of the same logical
 /// device that is known to be submitted needs one packet where the packet processor has such a packet, and none when an
@@ -66,7 +66,7 @@ pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits)
     Ok(Some(place))
 }
 
-/// A wait is for the host: all the same, none of the `rest` may have failed.
+/// Returns none, for a wait on the host, unless one of the `rest` has failed.
 #[inline(never)]
 fn by_host<'a>(rest: impl Iterator<Item = (Semaphore<'a>, u64)>) -> Result<Option<Place>> {
     for (semaphore, _) in rest {
@@ -75,7 +75,7 @@ fn by_host<'a>(rest: impl Iterator<Item = (Semaphore<'a>, u64)>) -> Result<Optio
     Ok(None)
 }
 
-/// Whether the host need not wait for any of `waits`.
+/// True if the host need not wait for any of `waits`.
 ///
 /// # Errors
 /// The failure of a wait semaphore that has failed.
@@ -88,7 +88,7 @@ pub fn are_reached(waits: SemaphoreList<'_>) -> Result<bool> {
     Ok(reached)
 }
 
-/// Adds the wait for `last`, of another queue, to `epochs`; false when the packet processor cannot do it.
+/// Adds the wait for `last`, of another queue, to `epochs`. Returns false if the packet processor cannot do it.
 #[inline(never)]
 fn add_epoch(queue: &Queue, last: LastSignal, epochs: &mut EpochWaits) -> bool {
     if queue.gpu().device_wait().is_none() {

@@ -5,7 +5,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Wakes one thread. Calls while it is awake count as one, which its next [`Self::wait`] returns for.
+/// Wakes one thread. Calls while the thread is awake count as one: its next [`Self::wait`] returns at once.
 #[derive(Debug, Default)]
 pub struct Wakeup {
     is_called: Mutex<bool>,
@@ -32,7 +32,7 @@ impl Wakeup {
         *is_called = false;
     }
 
-    /// The flag, which no panic leaves half changed.
+    /// The flag. No panic leaves it half changed.
     fn lock(&self) -> MutexGuard<'_, bool> {
         self.is_called.lock().unwrap_or_else(PoisonError::into_inner)
     }

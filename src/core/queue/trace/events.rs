@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What becomes of a trace: the events of one operation.
+//! The events that are made from the trace of one operation.
 
 use super::Trace;
 use super::packets::Launched;
@@ -13,7 +13,7 @@ use crate::ffi::profile::schema::{
 use crate::ffi::{Code, Result, status, tracing};
 
 impl Trace {
-    /// Logs that the operation was submitted, and, when it was started, the span until now.
+    /// Logs that the operation was submitted, and, if it was started, its span until now.
     pub(super) fn log_host(&self, code: Code) {
         let session = self.session();
         if session.wants(ProfileData::QUEUE_EVENTS) {
@@ -72,8 +72,8 @@ impl Trace {
         event
     }
 
-    /// The span as the host sees it: from the doorbell, or the start on a host thread, until the host knows that it is
-    /// complete.
+    /// The span as the host sees it: from the doorbell, or from the start on a host thread, until the host sees the
+    /// completion.
     fn host_event(&self, code: Code) -> HostExecutionEvent {
         let mut event = HostExecutionEvent::blank();
         event.type_ = self.subject.kind as u32;
@@ -150,7 +150,7 @@ impl Trace {
         Ok(())
     }
 
-    /// When the packet of a signal began and ended.
+    /// The start and end time of the packet with this signal.
     fn times(&self, queue: &Queue, signal: usize) -> Result<(u64, u64)> {
         let time = self.packets.signals[signal].dispatch_time(queue.gpu().agent().handle())?;
         if time.start == 0 || time.end == 0 {

@@ -12,7 +12,7 @@ use crate::ffi::profile::host_time;
 pub struct HostTrace(Option<Box<Trace>>);
 
 impl HostTrace {
-    /// The trace of an operation that is being submitted to `queue` with so many waits and signals.
+    /// The trace of an operation that is being submitted to `queue` with these numbers of waits and signals.
     pub fn new(queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
         let session = queue.shared().profiler.session().filter(|session| session.notes(&subject));
         // None of those that go from one operation to the next: it has no packets.
@@ -20,7 +20,7 @@ impl HostTrace {
         Self(session.map(begin))
     }
 
-    /// The operation runs from now on.
+    /// Notes the start of the operation.
     pub fn begin(&mut self) {
         if let Some(trace) = &mut self.0 {
             trace.ready = host_time();
@@ -29,8 +29,8 @@ impl HostTrace {
         }
     }
 
-    /// It has run, with this failure if any. Whoever sees its semaphores advance after this finds its events in the
-    /// session.
+    /// Notes the end of the operation, with its failure if any. Its events are in the session before its semaphores
+    /// advance.
     pub fn end(&self, failure: Option<Code>) {
         if let Some(trace) = &self.0 {
             trace.log_host(failure.unwrap_or(Code::OK));

@@ -15,7 +15,7 @@ use crate::ffi::Status;
 use crate::hsa;
 use crate::hsa::aqlprofile::TraceCapture;
 
-/// Which packets of an operation carry signals of their own.
+/// The packets of an operation that carry signals of their own, with these signals, counters and traces.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     /// A device queue event is wanted.
@@ -24,65 +24,66 @@ pub(super) struct Packets {
     pub(super) launches: bool,
     /// Events of a recording's regions are wanted.
     pub(super) regions: bool,
-    /// Parts that are in the ring.
+    /// The number of parts that are in the ring.
     pub(super) parts: u32,
     /// The part being written ends with a packet that marks its end.
     pub(super) marked: bool,
     /// The signals; those from `used` on are free.
     pub(super) signals: Vec<hsa::Signal>,
     used: usize,
-    /// The packet of the last launch comes after so many others; and whether it has a dispatch event.
+    /// The number of packets before the packet of the last announced launch, and if it has a dispatch event.
     pub(super) coming: Option<(u32, bool)>,
     pub(super) launched: Vec<Launched>,
     /// The launches of all parts that may be counted or traced, in their order.
     pub(super) watched: Option<Arc<[FunctionRef]>>,
-    /// How many of them, from the first on, are to be counted.
+    /// How many of them, from the first on, are counted.
     pub(super) to_count: usize,
-    /// What counts them; those from `used_counts` on are free.
+    /// The counter samples; those from `used_counts` on are free.
     pub(super) counts: Vec<Count>,
     pub(super) used_counts: usize,
-    /// The launch that is written now is counted.
+    /// The counter sample of the launch being written, if it is counted.
     pub(super) counting: Option<usize>,
-    /// How many, from the first on, are to be traced.
+    /// How many of them, from the first on, are traced.
     pub(super) to_trace: usize,
-    /// What traces them; those from `used_traces` on are free.
+    /// The thread traces; those from `used_traces` on are free.
     pub(super) traces: Vec<Pooled<TraceCapture>>,
     pub(super) used_traces: usize,
-    /// The launch that is written now is traced.
+    /// The thread trace of the launch being written, if it is traced.
     pub(super) tracing: Option<usize>,
-    /// Packets that the part has room for and no launch needed yet.
+    /// Packets that are reserved in the part and that no launch has needed yet.
     pub(super) owed: u32,
     /// Signals of the first and the last packet.
     pub(super) first: Option<usize>,
     pub(super) last: Option<usize>,
 }
 
-/// A launch.
+/// A launch of the operation.
 #[derive(Debug)]
 pub(super) struct Launched {
-    /// That of its packet.
+    /// The index of its packet's signal.
     pub(super) signal: usize,
     pub(super) note: LaunchNote,
-    /// What counts and traces it, if something does.
+    /// The indices of its counter sample and its thread trace, if it has them.
     pub(super) count: Option<usize>,
     pub(super) trace: Option<usize>,
 }
 
 impl Launched {
-    /// One whose packet is to come.
+    /// A launch whose packet is not written yet.
     pub(super) fn new(note: LaunchNote) -> Self {
         Self { signal: 0, note, count: None, trace: None }
     }
 }
 
 impl Packets {
-    /// Whether launches carry signals.
+    /// True if launches carry signals.
     pub(super) fn has_launches(&self) -> bool {
         self.launches || self.regions
     }
 
-    /// Makes ready for a part, and adds to `demand` what it will take: a packet that marks the end where more than one
-    /// packet may, and the barrier that carries the epoch in place of the last packet.
+    /// Prepares for a part, and adds its packets to `demand`: a packet that marks the end if the part may have more
+    /// than one packet, and the packets for counters and traces. A barrier carries the epoch in place of the last
+    /// packet.
     pub(super) fn prepare(&mut self, session: &Session, queue: &Queue, waits: usize, demand: &mut Demand) {
         if !self.whole && !self.has_launches() {
             return;
@@ -111,7 +112,7 @@ impl Packets {
         demand.overlapping = true;
     }
 
-    /// Makes ready to count and trace as many launches as a part may have of those that are to be.
+    /// Takes counter samples and thread traces for as many of the remaining watched launches as the part may have.
     fn prepare_captures(&mut self, session: &Session, queue: &Queue, waits: usize, demand: Demand) {
         self.owed = 0;
         let Some(watched) = self.watched.clone() else { return };
@@ -162,22 +163,22 @@ impl Packets {
         }
     }
 
-    /// Whether the launch comes after so many other packets, or before that, and is to be counted and traced.
+    /// True if the announced launch is at most `distance` packets away and is to be counted and traced.
     pub(super) fn chosen_within(&self, distance: u32) -> bool {
         self.coming.as_ref().is_some_and(|(before, is_chosen)| *before <= distance && *is_chosen)
     }
 
-    /// Whether there is a count for one more launch.
+    /// True if there is a counter sample for one more launch.
     pub(super) fn counts_more(&self) -> bool {
         self.used_counts < self.to_count
     }
 
-    /// Whether there is a trace for one more launch.
+    /// True if there is a thread trace for one more launch.
     pub(super) fn traces_more(&self) -> bool {
         self.used_traces < self.to_trace
     }
 
-    /// Has the launches `watched` counted and traced as `session` wants it.
+    /// Selects the launches `watched` for the counters and traces of `session`.
     #[cold]
     pub(super) fn watch(&mut self, watched: Option<Arc<[FunctionRef]>>, session: &Session) {
         let count = watched.as_ref().map_or(0, |watched| watched.len());
@@ -186,7 +187,7 @@ impl Packets {
         self.watched = watched;
     }
 
-    /// Those of another operation, whose launches are noted, whose whole is, and of whose regions it is.
+    /// Resets the packets for a new operation. The flags select launch, whole-operation and region events.
     pub(super) fn begin(&mut self, (launches, whole, regions): (bool, bool, bool)) {
         (self.launches, self.whole, self.regions) = (launches, whole, regions);
         (self.to_count, self.to_trace) = (0, 0);

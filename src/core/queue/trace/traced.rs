@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The operation that goes to the queue in place of one that is profiled.
+//! The profiled form of an operation, which is submitted in its place.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::ffi::profile::host_time;
 use crate::ffi::profile::schema::ProfileData;
 use crate::ffi::{Code, Result};
 
-/// The trace of an operation until that is in the ring. Dropped before, when the operation was accepted and never ran,
-/// it logs that.
+/// The trace of an operation until that is in the ring. If dropped before, the operation was accepted and never ran:
+/// logs that.
 #[derive(Debug)]
 struct Note(Option<Box<Trace>>);
 
@@ -28,21 +28,21 @@ impl Drop for Note {
     }
 }
 
-/// An operation with its trace, submitted in its place.
+/// An operation with its trace. It is submitted in place of the operation.
 pub struct Traced<O> {
     operation: O,
     note: Note,
 }
 
 impl<O: Operation> Traced<O> {
-    /// The operation, which is not traced yet.
+    /// Wraps `operation`, without a trace.
     #[inline(always)]
     pub fn new(operation: O) -> Self {
         Self { operation, note: Note(None) }
     }
 
-    /// Has it traced for `session`, if that has events of it: it is being submitted to `queue` with so many waits and
-    /// signals.
+    /// Begins the trace of the operation for `session`, if the session has events of it. It is being submitted to
+    /// `queue` with these numbers of waits and signals.
     #[inline(always)]
     pub fn begin(&mut self, session: Arc<Session>, queue: &Queue, (waits, signals): (usize, usize)) {
         let subject = |session: &Session| self.operation.subject(session);
