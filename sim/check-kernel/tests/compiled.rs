@@ -118,6 +118,20 @@ fn many_workgroups_wait_for_each_other() {
     assert_eq!(shown.words, (100..200).collect::<Vec<_>>());
 }
 
+/// Threads of the simulator count workgroups at the same time; whichever is the last has seen all others.
+#[test]
+fn the_last_workgroup_sees_all_stores() {
+    let right: Vec<u32> = (0..256).map(|t| 16 * (t ^ 128) + 120).collect();
+    for processor in PROCESSORS {
+        let object = compiled("sync", processor, &["-O2"]);
+        for threads in [1, 2, 4, 4, 4, 4] {
+            let arguments = "last --grid 16 --block 256 --arg buffer:1024 --arg buffer:16384 --arg buffer:4=zero \
+                             --arg u32:16";
+            is_right(&object, arguments, threads, &right);
+        }
+    }
+}
+
 #[test]
 fn compare_and_swap_loops_are_exact_and_no_races() {
     for processor in PROCESSORS {

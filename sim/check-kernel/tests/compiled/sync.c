@@ -41,3 +41,20 @@ K void lookback(G const u32*x, G u32*y, G u32*flag, G u32*part){
   __builtin_amdgcn_s_barrier();
   if(t==255){ part[g]=prev+x[g*256+255]; __scoped_atomic_store_n(flag+g,1u,__ATOMIC_RELEASE,DEV); }
 }
+// The last workgroup to count itself adds up what all have stored. args: out (256 u32), part (256 groups u32), counter
+// (u32, 0), groups
+static L u32 before __attribute__((loader_uninitialized));
+K void last(G u32*out, G u32*part, G u32*counter, u32 groups){
+  u32 g=__builtin_amdgcn_workgroup_id_x(), t=__builtin_amdgcn_workitem_id_x();
+  part[g*256+t]=g+t;
+  __builtin_amdgcn_fence(__ATOMIC_SEQ_CST,"workgroup"); __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_SEQ_CST,"workgroup");
+  if(t==0) before=__scoped_atomic_fetch_add(counter,1u,__ATOMIC_ACQ_REL,DEV);
+  __builtin_amdgcn_fence(__ATOMIC_SEQ_CST,"workgroup"); __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_SEQ_CST,"workgroup");
+  if(before!=groups-1) return;
+  u32 sum=0;
+  // Other waves' stores.
+  for(u32 k=0;k<groups;k++) sum+=part[k*256+(t^128)];
+  out[t]=sum;
+}

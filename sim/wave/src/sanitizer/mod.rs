@@ -413,7 +413,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     /// Does what there is to do after a micro-operation.
     #[inline(never)]
     fn follow(&mut self, op: u32, wave: &mut Wave<L>) {
-        if let Some(races) = &self.races {
+        if let Some(races) = &mut self.races {
             races.done();
         }
         self.pending[wave.index as usize].land_missed(wave);

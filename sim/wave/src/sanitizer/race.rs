@@ -56,6 +56,9 @@ pub(super) struct Races<'a> {
     spans: Vec<(u64, u64)>,
     /// See [`Shared::released`].
     released_in_lds: HashMap<u64, Arc<Clock>>,
+    /// The bytes of memory that the instruction under way reads as an atomic does, and its wave.
+    reads: Option<usize>,
+    read_spans: Vec<(u64, u64)>,
 }
 
 impl<'a> Races<'a> {
@@ -75,6 +78,8 @@ impl<'a> Races<'a> {
             lanes: Vec::new(),
             spans: Vec::new(),
             released_in_lds: HashMap::new(),
+            reads: None,
+            read_spans: Vec::new(),
         }
     }
 
@@ -93,9 +98,44 @@ impl<'a> Races<'a> {
     }
 
     /// The instruction that was looked at has run.
-    pub fn done(&self) {
+    pub fn done(&mut self) {
         // Release: after what it wrote.
         self.under_way.store(NOTHING, Ordering::Release);
+        if let Some(index) = self.reads.take() {
+            self.learn_late(index);
+        }
+    }
+
+    /// Learns what a read by an atomic has seen of other threads' writes that were noted and made after it was looked
+    /// at. Those that were noted and are made later count as well, which hides a race at worst.
+    #[cold]
+    fn learn_late(&mut self, index: usize) {
+        let (shared, wave) = (self.shared, self.first + index as u32);
+        let spans = std::mem::take(&mut self.read_spans);
+        let table = lock(&shared.released);
+        let dwords = spans.iter().flat_map(|(start, end)| (start / 4..end.div_ceil(4)).map(|at| 4 * at));
+        let mut last: Option<&Arc<Clock>> = None;
+        for clock in dwords.filter_map(|at| table.get(&at)) {
+            if !last.is_some_and(|known| Arc::ptr_eq(known, clock)) {
+                clock::join(&mut self.visitors[index].seen, clock);
+            }
+            last = Some(clock);
+        }
+        drop(table);
+        let mut sources: Vec<Stamp> = Vec::new();
+        let mut pages = std::mem::replace(&mut self.pages, Kept::none());
+        shared.memory.visit(&mut pages, &spans, &mut |cell: &mut Cell, _: Place, _: u8| {
+            if cell.write.is_some() && cell.write.deed == Deed::Store && cell.write.wave != wave {
+                sources.push(cell.write);
+            }
+            true
+        });
+        self.pages = pages;
+        sources.dedup_by_key(|stamp| (stamp.wave, stamp.n));
+        for stamp in sources {
+            self.acquire_from(index, &stamp);
+        }
+        self.read_spans = spans;
     }
 
     /// Looks at an access to memory.
@@ -327,6 +367,10 @@ impl<'a> Races<'a> {
                 true => local.visit(&spans, &mut update),
                 false => self.shared.memory.visit(&mut pages, &spans, &mut update),
             }
+        }
+        if reads_from_stores {
+            self.read_spans.clone_from(&spans);
+            self.reads = Some(index);
         }
         (self.lds, self.pages, self.spans) = (local, pages, spans);
         self.lanes = lanes;
