@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The memory map: which bytes exist and which agent may access them.
+//! The memory map: which bytes exist, and which agents may access them.
 //!
-//! All memory is host memory and an address means the same for the host and every agent, but for memory that is locked
-//! without shared virtual memory, which agents have elsewhere. Each allocation is its own mapping between two guard
-//! pages, so that a host overrun faults at the page after it; agents are held to the exact byte range that was asked
-//! for.
+//! All memory is host memory. An address means the same for the host and every agent, except for memory that is locked
+//! without shared virtual memory, which agents see at another address. Each allocation is its own mapping between two
+//! guard pages, so that a host overrun faults at the page behind it. Agents are limited to the exact byte range that
+//! was requested.
 //!
-//! Memory that is freed while a dispatch runs leaves the map at once but is unmapped only when no
-//! dispatch runs any more: a racing kernel gets a fault with an address, not the host a SIGSEGV.
+//! Memory that is freed while a dispatch runs leaves the map at once, but is unmapped only when no dispatch runs any
+//! more: a racing kernel gets a fault with an address, instead of a SIGSEGV in the host.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -24,26 +24,26 @@ use super::parts::Parts;
 use super::svm::Svm;
 use super::unwritten::Unwritten;
 
-/// Bytes of a page; granule and alignment of every pool.
+/// Size of a page in bytes: granule and alignment of every pool.
 pub const PAGE: usize = 4096;
 
-/// Addresses up to this far behind an allocation are described by it.
+/// Addresses up to this distance behind an allocation are described as behind it.
 const GUARDED: u64 = 1 << 20;
 
-/// Where memory is mapped if possible. Addresses go up from one mapping to the next, so that a freed
-/// one is not soon reused and an access to it is seen.
+/// Preferred addresses of mappings. They go up from one mapping to the next, so that a freed address is not reused soon
+/// and an access to it is detected.
 const ADDRESSES: Range<u64> = 32 << 40..96 << 40;
 
-/// Freed allocations that are remembered, for messages.
+/// Number of freed allocations that are remembered for messages.
 const FREED: usize = 4096;
 
 static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(ADDRESSES.start);
 
-/// Host addresses between two inaccessible guard pages; unmapped when dropped.
+/// Host addresses between two inaccessible guard pages. Unmapped on drop.
 #[derive(Debug)]
 pub struct Mapping {
     base: usize,
-    /// With the guard pages: first address and bytes.
+    /// First address and size with the guard pages.
     whole: (usize, usize),
 }
 
@@ -55,7 +55,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Lets the host access the first `size` bytes, which are zero.
+    /// Gives the host access to the first `size` bytes, which are zero.
     pub fn allow(&self, size: usize) -> io::Result<()> {
         // SAFETY: the range lies inside the mapping, in front of its last guard page, by the caller's size.
         let result = unsafe {
@@ -68,8 +68,8 @@ impl Mapping {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Takes at least `size` bytes of addresses that nothing can access yet, at a multiple of
-    /// `alignment`, a power of two of at least a page, and at `wanted` if that is free.
+    /// Reserves at least `size` bytes of inaccessible addresses, aligned to `alignment`, a power of two of at least a
+    /// page, and at `wanted` if that is free.
     pub fn reserve(size: usize, alignment: usize, wanted: Option<u64>) -> io::Result<Self> {
         let total = size
             .max(1)
@@ -120,35 +120,35 @@ impl Drop for Mapping {
 pub struct Allocation {
     /// First address.
     pub base: u64,
-    /// Where the host has that.
+    /// Host address of `base`.
     pub host: u64,
     /// Bytes that agents may access.
     pub size: u64,
     /// Agents that may access it.
     pub access: AgentMask,
-    /// Those of them that may not write.
+    /// Agents of `access` that may not write.
     pub read_only: AgentMask,
-    /// Those of them that may not read.
+    /// Agents of `access` that may not read.
     pub write_only: AgentMask,
-    /// What `hsa_amd_pointer_info` says it is.
+    /// Type for `hsa_amd_pointer_info`.
     pub pointer_type: HsaPointerType,
-    /// The agent whose memory it is.
+    /// Agent that owns the memory.
     pub owner: AgentIndex,
     /// `HSA_GLOBAL_FLAG_*` of its pool.
     pub global_flags: u32,
-    /// Whether it was asked for as executable.
+    /// True if it was requested as executable.
     pub executable: bool,
-    /// As `hsa_amd_pointer_info_set_userdata` left it.
+    /// Pointer from `hsa_amd_pointer_info_set_userdata`.
     pub user_data: usize,
-    /// Whether `hsa_amd_memory_pool_free` may free it: it came from a pool.
+    /// True if it came from a pool, so that `hsa_amd_memory_pool_free` may free it.
     pub from_pool: bool,
-    /// The mapping behind it, if it is this entry's own.
+    /// Mapping of the memory, if it belongs to this entry.
     pub mapping: Option<Mapping>,
 }
 
 impl Allocation {
-    /// Memory of `owner` that the agents of `access` may read and write: fine-grained, not from a pool,
-    /// and mapped by someone else.
+    /// Creates a range of `owner`'s memory with read and write access for the agents of `access`: fine-grained, not
+    /// from a pool, and mapped by another party.
     pub fn new(base: u64, size: u64, owner: AgentIndex, access: AgentMask) -> Self {
         Self {
             base,
@@ -194,25 +194,25 @@ impl Allocation {
 pub struct AllocationInfo {
     /// First address.
     pub base: u64,
-    /// Where the host has that.
+    /// Host address of `base`.
     pub host: u64,
     /// Bytes.
     pub size: u64,
     /// Agents that may access it.
     pub access: AgentMask,
-    /// Those of them that may not write.
+    /// Agents of `access` that may not write.
     pub read_only: AgentMask,
-    /// Those of them that may not read.
+    /// Agents of `access` that may not read.
     pub write_only: AgentMask,
-    /// What `hsa_amd_pointer_info` says it is.
+    /// Type for `hsa_amd_pointer_info`.
     pub pointer_type: HsaPointerType,
-    /// The agent whose memory it is.
+    /// Agent that owns the memory.
     pub owner: AgentIndex,
     /// `HSA_GLOBAL_FLAG_*` of its pool.
     pub global_flags: u32,
-    /// Whether it was asked for as executable.
+    /// True if it was requested as executable.
     pub executable: bool,
-    /// As `hsa_amd_pointer_info_set_userdata` left it.
+    /// Pointer from `hsa_amd_pointer_info_set_userdata`.
     pub user_data: usize,
 }
 
@@ -221,33 +221,33 @@ pub struct AllocationInfo {
 struct Lock {
     range: Allocation,
     count: usize,
-    /// The addresses that agents have it at, if they are others.
+    /// Addresses for agents, if they differ from the host's.
     _moved: Option<Mapping>,
 }
 
-/// Memory that left the map while dispatches ran.
+/// Mappings that left the map while dispatches ran.
 #[derive(Debug, Default)]
 struct Quarantine {
     running: usize,
     mappings: Vec<Mapping>,
 }
 
-/// Every range of memory that an agent can know of.
+/// All ranges of memory that agents can access.
 #[derive(Debug, Default)]
 pub struct MemoryMap {
     ranges: RwLock<BTreeMap<u64, Allocation>>,
     locks: RwLock<Vec<Lock>>,
-    /// What was said of the host program's own memory.
+    /// Shared virtual memory: attributes of the host program's own memory.
     pub svm: Svm,
-    /// What programs have said of parts of allocations, if bounds are checked.
+    /// Suballocations that programs have announced, for the check `bounds`.
     pub parts: Parts,
-    /// What nobody has written, if that is checked.
+    /// Uninitialized memory, for the check `init`.
     pub unwritten: Unwritten,
-    /// What dispatches have accessed, if races are looked for.
+    /// Accesses of dispatches, for the check `race`.
     pub order: Order,
     generation: AtomicU64,
     quarantine: Mutex<Quarantine>,
-    /// First addresses and bytes of allocations that came from pools and were freed, the latest first.
+    /// First addresses and sizes of freed allocations from pools, the latest first.
     freed: Mutex<VecDeque<(u64, u64)>>,
 }
 
@@ -257,7 +257,7 @@ impl MemoryMap {
         self.ranges.write().insert(allocation.base, allocation);
     }
 
-    /// Removes the range that starts at `base`, if `wanted` agrees, and returns what it was.
+    /// Removes the range that starts at `base`, if `wanted` returns true, and returns its properties.
     pub fn remove(&self, base: u64, wanted: impl FnOnce(&Allocation) -> bool) -> Option<AllocationInfo> {
         let allocation = {
             let mut ranges = self.ranges.write();
@@ -280,7 +280,7 @@ impl MemoryMap {
         Some(info)
     }
 
-    /// Unmaps memory that is no longer in the map, now or when the last running dispatch ends.
+    /// Unmaps memory that has left the map, now or at the end of the last running dispatch.
     pub fn retire(&self, mapping: Option<Mapping>) {
         let mut quarantine = self.quarantine.lock();
         quarantine.mappings.extend(mapping);
@@ -306,19 +306,19 @@ impl MemoryMap {
         locks.iter().find(|lock| lock.range.contains(address)).map(|lock| lock.range.info())
     }
 
-    /// The locked memory that the host has at `address`.
+    /// The locked memory whose host addresses contain `address`.
     pub fn find_locked(&self, address: u64) -> Option<AllocationInfo> {
         let locks = self.locks.read();
         let range = locks.iter().map(|lock| &lock.range).find(|range| address.wrapping_sub(range.host) < range.size)?;
         Some(range.info())
     }
 
-    /// What an agent may access at `address`: a range, or shared virtual memory of the host program.
+    /// Memory that agents see at `address`: a range, or shared virtual memory of the host program.
     pub fn reachable(&self, address: u64) -> Option<AllocationInfo> {
         self.find(address).or_else(|| self.svm.find(address))
     }
 
-    /// Where `address` lies, for messages about an access by `agent`.
+    /// Describes the memory at `address`, for messages about an access by `agent`.
     pub fn describe(&self, address: u64, agent: AgentIndex) -> String {
         if let Some(AllocationInfo { base, size, access, owner, .. }) = self.find(address) {
             if let Some(place) = self.parts.describe(address, base..base + size) {
@@ -346,20 +346,20 @@ impl MemoryMap {
         }
     }
 
-    /// What the memory at `address` is, in words: for messages about what lies there. `None` if it is no allocation.
+    /// Describes the allocation at `address`, for messages; `None` if there is none.
     pub fn place(&self, address: u64) -> Option<String> {
         let AllocationInfo { base, size, .. } = self.find(address)?;
         let part = self.parts.describe(address, base..base + size);
         Some(part.unwrap_or_else(|| format!("byte {} of an allocation of {size} bytes", address - base)))
     }
 
-    /// The part in use, or the allocation if it has had none, that has an address.
+    /// Suballocation in use that contains an address, or the whole allocation if it never had one.
     pub fn buffer(&self, address: u64) -> Option<Range<u64>> {
         let AllocationInfo { base, size, .. } = self.find(address)?;
         self.parts.around(address, base..base + size)
     }
 
-    /// Words of 64 bits in a range that is in one allocation, with their offsets in it; none if it is not. The caller
+    /// Words of 64 bits in a range inside one allocation, with their offsets in it; none for other ranges. The caller
     /// keeps memory mapped.
     pub fn words(&self, range: Range<u64>) -> Vec<(u64, u64)> {
         let within = |info: &AllocationInfo| range.end <= info.base + info.size;
@@ -375,7 +375,7 @@ impl MemoryMap {
         (0..(range.end - range.start) / 8).map(|n| word(8 * n)).collect()
     }
 
-    /// Lets exactly `agents` and the owner access the range that starts at `base`, which is not one of the
+    /// Sets the access to the range that starts at `base` to exactly `agents` and the owner. Not for mappings of the
     /// virtual memory functions.
     pub fn set_access(&self, base: u64, agents: AgentMask) -> Result<(), HsaStatus> {
         let mut ranges = self.ranges.write();
@@ -390,7 +390,7 @@ impl MemoryMap {
         Ok(())
     }
 
-    /// Changes what some agents may do with the range that starts at `base`: read, write.
+    /// Changes the rights of some agents to the range that starts at `base`: read, write.
     pub fn set_rights(&self, base: u64, rights: &[(AgentIndex, bool, bool)]) {
         if let Some(range) = self.ranges.write().get_mut(&base) {
             for &(agent, read, write) in rights {
@@ -404,8 +404,8 @@ impl MemoryMap {
         self.changed();
     }
 
-    /// Attaches the host program's pointer to the range or the moved lock that starts at `base`; returns whether
-    /// there is one.
+    /// Attaches the host program's pointer to the range or the moved lock that starts at `base`. Returns true if there
+    /// is one.
     pub fn set_user_data(&self, base: u64, user_data: usize) -> bool {
         if let Some(range) = self.ranges.write().get_mut(&base) {
             range.user_data = user_data;
@@ -416,8 +416,8 @@ impl MemoryMap {
         lock.map(|lock| lock.range.user_data = user_data).is_some()
     }
 
-    /// Locks host memory for `agents`, with a host pool's `global_flags`, and returns where they have it: at addresses
-    /// of their own if it `moves`. Locking the same range again counts.
+    /// Locks host memory for `agents`, with a host pool's `global_flags`. Returns its address for agents, a new one if
+    /// it `moves`. Locks of the same range are counted.
     pub fn lock(
         &self,
         (host, size): (u64, u64),
@@ -449,7 +449,7 @@ impl MemoryMap {
         Ok(base)
     }
 
-    /// Undoes one lock of the memory that the host has from `host` on.
+    /// Undoes one lock of the memory that starts at the host address `host`.
     pub fn unlock(&self, host: u64) -> Result<(), HsaStatus> {
         let mut locks = self.locks.write();
         let index = locks.iter().position(|lock| lock.range.host == host).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
@@ -462,24 +462,24 @@ impl MemoryMap {
         Ok(())
     }
 
-    /// Changes whenever a range that was found before may no longer be accessible.
+    /// Generation of the map. It changes whenever a known range may have become inaccessible.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Ranges that came from pools and are still there.
+    /// Allocations from pools.
     pub fn allocations(&self) -> Vec<AllocationInfo> {
         self.ranges.read().values().filter(|range| range.from_pool).map(Allocation::info).collect()
     }
 
-    /// Ranges that `hsa_amd_pointer_info` says are of a type.
+    /// Ranges of a type, as `hsa_amd_pointer_info` reports it.
     pub fn of_type(&self, pointer_type: HsaPointerType) -> Vec<AllocationInfo> {
         let ranges = self.ranges.read();
         ranges.values().filter(|range| range.pointer_type == pointer_type).map(Allocation::info).collect()
     }
 
-    /// Makes addresses that left the map inaccessible to the host too, or leaves that to whoever unmaps
-    /// them if a dispatch may still access them.
+    /// Makes addresses that left the map inaccessible to the host too. If a dispatch may still access them, this is
+    /// left to their unmapping.
     pub fn hide(&self, base: u64, size: usize) {
         let quarantine = self.quarantine.lock();
         if quarantine.running == 0 {
@@ -498,18 +498,18 @@ impl MemoryMap {
         }
     }
 
-    /// Ranges of host memory that are locked.
+    /// Locked ranges of host memory.
     pub fn locked(&self) -> Vec<AllocationInfo> {
         self.locks.read().iter().map(|lock| lock.range.info()).collect()
     }
 
-    /// Tells kernels that what they know of memory may be out of date.
+    /// Invalidates what kernels have cached of the map.
     pub fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-/// While it lives, memory that leaves the map stays mapped.
+/// Guard of a running dispatch. Memory that leaves the map stays mapped while a guard exists.
 #[derive(Debug)]
 pub struct DispatchGuard<'a>(&'a MemoryMap);
 

@@ -3,17 +3,17 @@
 //! The simulated machine behind the HSA functions.
 //!
 //! ```text
-//! hsa_* ──> Machine ─┬─ Agent, Pool        what there is
+//! hsa_* ──> Machine ─┬─ Agent, Pool        devices and their memory pools
 //!                    ├─ MemoryMap          which bytes an agent may access
 //!                    ├─ Signals            values and the threads that wait for them
 //!                    ├─ Queue ─ processor  one thread for each queue runs its packets
-//!                    ├─ Watcher            one thread looks for rung doorbells
+//!                    ├─ Watcher            one thread polls doorbells
 //!                    ├─ Events             one thread calls the program's callbacks
 //!                    └─ Executables        loaded code objects and their kernels
 //! ```
 //!
-//! Locks are leaves: no code holds two of them, and none is held while a callback of the host
-//! program, a kernel or a wait runs.
+//! Locks are leaves: no code holds two of them, and none is held during a callback of the host program, a kernel or a
+//! wait.
 
 pub mod agent;
 pub mod caches;
@@ -88,53 +88,54 @@ use watcher::Watcher;
 
 use crate::inject;
 
-/// Everything between `hsa_init` and `hsa_shut_down`.
+/// The simulated machine, which exists between `hsa_init` and `hsa_shut_down`.
 pub struct Machine {
-    /// What the environment asked for.
+    /// Settings from the environment.
     pub config: Config,
     /// The CPU, then the GPUs.
     pub agents: Vec<Agent>,
-    /// Memory.
+    /// The memory map.
     pub memory: MemoryMap,
-    /// What the virtual memory functions reserved and mapped.
+    /// Reservations and mappings of the virtual memory functions.
     pub vmem: Vmem,
     /// Signals.
     pub signals: Signals,
     /// Queues.
     pub queues: RwLock<Vec<Arc<Queue>>>,
-    /// What the host wrote to GPUs' memory.
+    /// Host writes to GPUs' memory.
     pub host_writes: HostWrites,
     /// Code objects.
     pub executables: Executables,
-    /// Kernels that someone else loaded.
+    /// Kernels that another HSA runtime loaded.
     pub code: Code,
-    /// What was done.
+    /// Counters of executed work.
     pub counters: Counters,
-    /// What it would cost.
+    /// Counts of operations that cost time on hardware.
     pub costs: Costs,
-    /// What is wrong with kernels.
+    /// Findings of the checks of kernels.
     pub findings: Findings,
-    /// What kernels did.
+    /// Profiles of kernels.
     pub profiles: Profiles,
-    /// What is told to the program.
+    /// Asynchronous callbacks to the program.
     pub events: Events,
     driver: Option<Arc<dyn Driver>>,
     next_queue_id: AtomicU64,
     last_fault: Mutex<Option<String>>,
-    /// Whether the program shows faults by itself.
+    /// True if the program shows faults itself.
     faults_are_shown: AtomicBool,
     watcher: Watcher,
     copies: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
 }
 
-/// What takes the GPUs' interrupts, where an HSA runtime of someone else's runs on the machine: its kernel driver.
+/// Receiver of the GPUs' interrupts: the kernel driver, if another HSA runtime runs on the machine.
 ///
-/// With one, kernels are what packets say they are, wherever that is, and queues stop without a callback.
+/// With a driver, packets may name kernels at any address, and queues stop without a callback.
 pub trait Driver: Send + Sync {
-    /// A packet completed a signal with this `event_id`, which its mailbox holds now. On the processor's thread.
+    /// A packet completed a signal with this `event_id`, and stored it to the signal's mailbox. Called on the
+    /// processor's thread.
     fn interrupt(&self, event_id: u32);
-    /// A packet has failed and its queue stops. On the processor's thread.
+    /// A packet has failed and its queue stops. Called on the processor's thread.
     fn fault(&self, machine: &Machine, queue: &Queue, failure: &Failure);
 }
 
@@ -145,14 +146,14 @@ struct Initialized {
 
 static MACHINE: RwLock<Option<Initialized>> = RwLock::new(None);
 
-/// The machine, if HSA is initialised.
+/// The machine, if HSA is initialized.
 pub fn machine() -> Result<Arc<Machine>, HsaStatus> {
     let initialized = MACHINE.read();
     let initialized = initialized.as_ref().ok_or(HsaStatus::ERROR_NOT_INITIALIZED)?;
     Ok(Arc::clone(&initialized.machine))
 }
 
-/// Takes a reference on the machine, which starts with the first one.
+/// Takes a reference to the machine. The first one starts it.
 pub fn init() -> Result<(), HsaStatus> {
     let mut initialized = MACHINE.write();
     if let Some(initialized) = &mut *initialized {
@@ -180,7 +181,7 @@ pub fn init() -> Result<(), HsaStatus> {
     Ok(())
 }
 
-/// Reports what is left of a machine that was not shut down, and what was found in its kernels.
+/// Reports leaks of a machine that was not shut down, and the findings in its kernels.
 extern "C" fn report_at_exit() {
     // Another thread may be ending the machine, or end with the process while it does.
     let Some(initialized) = MACHINE.try_read() else { return };
@@ -194,7 +195,7 @@ extern "C" fn report_at_exit() {
     }
 }
 
-/// Drops a reference on the machine, which stops with the last one.
+/// Drops a reference to the machine. The last one stops it.
 pub fn shut_down() -> Result<(), HsaStatus> {
     let machine = {
         let mut guard = MACHINE.write();
@@ -211,7 +212,7 @@ pub fn shut_down() -> Result<(), HsaStatus> {
     Ok(())
 }
 
-/// Nanoseconds since boot: the clock of the system.
+/// Nanoseconds since boot: the system's clock.
 pub fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the result.
@@ -219,32 +220,32 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * CLOCK_HZ + time.tv_nsec as u64
 }
 
-/// Bytes of the blocks of device memory that ROCR cuts allocations from.
+/// Bytes of the blocks of device memory that ROCR suballocates from.
 pub const DEVICE_BLOCK: usize = 2 << 20;
 
-/// What every byte is of memory that somebody may have used before.
+/// Value of every byte of memory that may have been used before.
 const LEFT_BEHIND: u8 = 0xa5;
 
 /// Ticks of [`now`] in a second.
 pub const CLOCK_HZ: u64 = 1_000_000_000;
 
-/// Ticks of a GPU's own clock in a second, which is what it writes to signals and memory.
+/// Ticks of a GPU's clock in a second. GPUs write its time to signals and memory.
 pub const DEVICE_CLOCK_HZ: u64 = 100_000_000;
-/// When the GPUs' clocks began, in ticks of the system's: before any program ran, and not with it.
+/// Start of the GPUs' clocks, in ticks of the system's clock: before any program ran.
 const DEVICE_CLOCK_START: u64 = CLOCK_HZ;
 
-/// What a GPU's clock shows at a time of the system's.
+/// Converts ticks of the system's clock to ticks of a GPU's.
 pub fn device_ticks(system: u64) -> u64 {
     system.saturating_sub(DEVICE_CLOCK_START) / (CLOCK_HZ / DEVICE_CLOCK_HZ)
 }
 
-/// The time of the system's clock when a GPU's shows `device`.
+/// Converts ticks of a GPU's clock to ticks of the system's.
 pub fn system_ticks(device: u64) -> u64 {
     DEVICE_CLOCK_START + device * (CLOCK_HZ / DEVICE_CLOCK_HZ)
 }
 
 impl Machine {
-    /// A machine that runs until it is stopped.
+    /// Starts a machine, which runs until it is stopped.
     ///
     /// # Errors
     /// When a thread cannot be started, or there is no memory for registers.
@@ -372,8 +373,8 @@ impl Machine {
             .ok_or(HsaStatus::ERROR_INVALID_REGION)
     }
 
-    /// Allocates `size` bytes, which are not zero, from a pool; the owner has access. What is small enough for ROCR to
-    /// cut it from a block of device memory holds whatever was there before.
+    /// Allocates `size` bytes from a pool, not zeroed. The owner has access. Memory that is small enough for ROCR to
+    /// suballocate it from a block of device memory keeps its old contents.
     pub fn allocate(&self, pool: Pool, size: usize, executable: bool) -> Result<u64, HsaStatus> {
         let limit = self.agents[pool.owner.0].memory;
         if size as u64 > limit || !pool.allocatable() {
@@ -399,7 +400,7 @@ impl Machine {
         Ok(base)
     }
 
-    /// Bytes of an agent's memory that are not allocated.
+    /// Size of an agent's unallocated memory in bytes.
     pub fn available_memory(&self, agent: &Agent) -> u64 {
         let pages = |range: &AllocationInfo| range.size.next_multiple_of(memory::PAGE as u64);
         let allocations = self.memory.allocations();
@@ -407,14 +408,14 @@ impl Machine {
         agent.memory.saturating_sub(used)
     }
 
-    /// Whether agents have locked memory at other addresses than the host: unless the kernel driver shares the
-    /// process's virtual memory with all GPUs, or none has memory of its own.
+    /// True if agents see locked memory at other addresses than the host: unless the kernel driver shares the process's
+    /// virtual memory with all GPUs, or none has memory of its own.
     pub fn moves_locked_memory(&self) -> bool {
         let mut gpus = self.agents.iter().filter_map(|agent| agent.gpu.as_ref());
         gpus.clone().any(|gpu| gpu.memory.is_some()) && gpus.any(|gpu| !gpu.svm)
     }
 
-    /// Makes a signal that every agent can access, with an interrupt or without.
+    /// Creates a signal that every agent can access, with an interrupt or without.
     pub fn create_signal(&self, kind: AmdSignalKind, value: i64, interrupt: bool) -> Result<HsaSignal, HsaStatus> {
         self.signals.create(kind, value, interrupt && self.config.interrupts, |slab| {
             let (base, size) = (slab.base() as u64, memory::PAGE as u64);
@@ -422,7 +423,7 @@ impl Machine {
         })
     }
 
-    /// Wakes the processors of queues whose doorbell was rung; returns whether there were any.
+    /// Wakes the processors of queues whose doorbell was rung. Returns true if there were any.
     pub fn wake_rung_queues(&self) -> bool {
         let mut any = false;
         for queue in &*self.queues.read() {
@@ -431,7 +432,7 @@ impl Machine {
         any
     }
 
-    /// Looks after kernels that run long.
+    /// Stops or reports kernels that run long.
     pub fn watch_kernels(&self) {
         for queue in &*self.queues.read() {
             if let Some(text) = queue.watchdog.look(self.config.timeout) {
@@ -440,15 +441,15 @@ impl Machine {
         }
     }
 
-    /// Looks at what else only the watcher would see: a thread that begins to wait has most likely
-    /// just rung a doorbell, and its signal may change without a call.
+    /// Does the watcher's work early, for a thread that begins to wait: it has most likely just rung a doorbell, and
+    /// its signal may change without a call.
     pub fn watch(&self) {
         self.wake_rung_queues();
         self.watcher.wake();
     }
 
-    /// Takes all queues of the process off `agent` for good, as the kernel driver does after a memory fault or a reset:
-    /// packets in progress never complete, queues made later never run.
+    /// Evicts all queues of the process from `agent` for good, as the kernel driver does after a memory fault or a
+    /// reset: packets in progress never complete, and queues created later never run.
     pub fn evict(&self, agent: AgentIndex) {
         events::evict(agent);
         for queue in &*self.queues.read() {
@@ -457,17 +458,17 @@ impl Machine {
         self.signals.wake_all();
     }
 
-    /// The program fetches the texts of faults: they are not printed any more.
+    /// Stops the printing of faults, because the program fetches their texts.
     pub fn leave_faults_to_the_program(&self) {
         self.faults_are_shown.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it does.
+    /// True if the program shows faults itself.
     pub fn faults_are_shown(&self) -> bool {
         self.faults_are_shown.load(Ordering::Relaxed)
     }
 
-    /// Keeps the text of the last fault of any queue.
+    /// Sets the text of the last fault of any queue.
     pub fn set_last_fault(&self, text: &str) {
         *self.last_fault.lock() = Some(text.to_owned());
     }
@@ -477,7 +478,7 @@ impl Machine {
         self.last_fault.lock().clone()
     }
 
-    /// Adds a queue, which has its processor running.
+    /// Adds a queue whose processor runs.
     pub fn add_queue(&self, queue: Arc<Queue>) {
         self.queues.write().push(queue);
         self.watcher.wake();
@@ -495,7 +496,7 @@ impl Machine {
         Some(self.queue(address)?).filter(|queue| !queue.soft).ok_or(HsaStatus::ERROR_INVALID_QUEUE)
     }
 
-    /// Stops a queue and takes its memory away.
+    /// Stops a queue and frees its memory.
     pub fn destroy_queue(&self, address: u64) -> Result<(), HsaStatus> {
         let queue = {
             let mut queues = self.queues.write();
@@ -512,17 +513,17 @@ impl Machine {
         self.next_queue_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What takes interrupts, if there is someone else's runtime.
+    /// The receiver of interrupts, if another HSA runtime runs on the machine.
     pub fn driver(&self) -> Option<&dyn Driver> {
         self.driver.as_deref()
     }
 
-    /// Whether the machine is about to stop.
+    /// True if the machine is about to stop.
     pub fn stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Keeps an asynchronous copy's thread until the machine stops.
+    /// Stores an asynchronous copy's thread, which is joined when the machine stops.
     pub fn add_copy(&self, copy: JoinHandle<()>) {
         let mut copies = self.copies.lock();
         copies.retain(|copy| !copy.is_finished());
@@ -540,7 +541,7 @@ impl Machine {
         Self::interrupt(event);
     }
 
-    /// Tells those who wait for a signal that its value was stored to.
+    /// Wakes the waiters of a signal after a store to its value.
     pub fn announce(&self, signal: HsaSignal) {
         self.signals.changed(signal);
         Self::interrupt(self.driver().zip(signal::mailbox(signal)));
@@ -554,7 +555,7 @@ impl Machine {
     }
 }
 
-/// Bytes of the host's memory.
+/// Size of the host's memory in bytes.
 fn host_memory() -> u64 {
     // SAFETY: sysconf has no preconditions.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };

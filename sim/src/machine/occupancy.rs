@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Occupancy: the number of workgroups of a kernel that a GPU holds at the same time. Those may wait for each other.
+//! Occupancy: the number of workgroups of a kernel that a GPU holds at the same time. These may wait for each other.
 
 use hsa_abi::KernelDispatchPacket;
 use sim_isa::Target;
@@ -12,14 +12,14 @@ use super::gpu::Gpu;
 pub struct Demand {
     /// Lanes of a wave.
     pub lanes: u32,
-    /// Vector registers of a wave's lanes, accumulation registers among them.
+    /// Vector registers of each lane, including accumulation registers.
     pub registers: u32,
-    /// Its waves are on both compute units of a WGP.
+    /// True if its waves run on both compute units of a WGP.
     pub has_two_units: bool,
 }
 
-/// Vector registers of a SIMD unit's lanes, in waves of so many lanes, and how many of them are given out at once
-/// (LLVM, `AMDGPU::IsaInfo::getTotalNumVGPRs` and `getVGPRAllocGranule`).
+/// Vector registers of a SIMD unit's lanes, for waves of this size, and the granule of their allocation (LLVM,
+/// `AMDGPU::IsaInfo::getTotalNumVGPRs` and `getVGPRAllocGranule`).
 fn registers(target: Target, lanes: u32) -> (u32, u32) {
     let (total, granule) = match target {
         Target::Gfx906 | Target::Gfx908 => return (256, 4),
@@ -32,7 +32,7 @@ fn registers(target: Target, lanes: u32) -> (u32, u32) {
     if lanes == 32 { (total, granule) } else { (total / 2, granule / 2) }
 }
 
-/// The workgroups of a dispatch that fit on the GPU together, at least one; other dispatches take nothing.
+/// Number of workgroups of a dispatch that fit on the GPU together, at least one. Assumes that no other dispatch runs.
 pub fn resident(gpu: &Gpu, target: Target, packet: &KernelDispatchPacket, demand: Demand) -> u64 {
     let items: u32 = packet.workgroup_size.iter().map(|&size| u32::from(size)).product();
     let waves = items.div_ceil(demand.lanes).max(1);

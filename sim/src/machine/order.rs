@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Accesses to the same bytes by different dispatches that nothing orders, one of which writes: the check `race`.
+//! The check `race`: conflicting accesses to the same bytes by different dispatches without an order between them.
 //!
-//! Dispatches run one after the other here, mostly; a GPU may run them beside each other. What orders two for sure, or
-//! may do so without being seen here, is
+//! In the sim, dispatches mostly run one after the other; a GPU may run them concurrently. Two dispatches are ordered,
+//! or may be ordered in a way that the sim cannot see, by
 //!
-//! * the barrier bit of a packet, between what is in front of it in its queue, and itself and what is behind it;
-//! * a command of PM4 that waits for kernels (CS_PARTIAL_FLUSH), between those before it in its packet and those
-//!   behind;
-//! * a barrier packet that waits for signals, or commands of PM4: what has completed by the time when it is done comes
-//!   before everything behind it in its queue, whatever the signals;
-//! * the host, or a kernel that writes packets: what was published only when a dispatch had begun already may have
-//!   waited for it.
+//! * the barrier bit of a packet, between the packets in front of it in its queue, and itself and the packets behind
+//! it;
+//! * a PM4 command that waits for kernels (CS_PARTIAL_FLUSH), between the commands before it in its packet and those
+//!   behind it;
+//! * a barrier packet that waits for signals, or PM4 commands: everything that has completed when the packet completes
+//!   comes before everything behind it in its queue, whatever the signals;
+//! * the host, or a kernel that writes packets: a packet that was published after a dispatch had begun may have waited
+//!   for the dispatch.
 //!
-//! For each 16 bytes the last write and the last read are kept, with the bytes and the instruction. A dispatch is kept
-//! until all packets that had been published when it began are done: those that come later are behind it, and so it is
-//! before each access that finds one of its own.
+//! For each 16 bytes the check keeps the last write and the last read, with the accessed bytes and the instruction. It
+//! keeps a dispatch until all packets that had been published when the dispatch began are complete. Later packets are
+//! behind the dispatch, and so their accesses cannot race with it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -30,57 +31,57 @@ use super::packet;
 use super::pm4::PlacedCommand;
 use super::queue::Queue;
 
-/// Bytes that are looked at together.
+/// Size of the blocks that accesses are recorded in, in bytes.
 const BLOCK: u64 = 16;
 
-/// A dispatch, by its number among all, from 1 on.
+/// Number of a dispatch among all, from 1 on.
 type Number = u32;
 
-/// So many dispatches are kept at least.
+/// Minimum number of dispatches to keep.
 const KEPT: usize = 64;
 
-/// Where a dispatch is in its queue.
+/// Position of a dispatch in its queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The index of its packet.
+    /// Index of its packet.
     pub packet: u64,
-    /// Of a packet with commands, how many of them before it have waited for the kernels before them.
+    /// Number of waits for preceding kernels among the PM4 commands before it in its packet.
     pub waits: u32,
 }
 
-/// Dispatches and what they have accessed.
+/// Dispatches and their accesses.
 #[derive(Default)]
 pub struct Order(Mutex<State<Origin>>);
 
-/// What is known of a dispatch's code, and of the command that started it, if one did.
+/// Kernel of a dispatch, and the PM4 command that started it, if one did.
 struct Origin {
     kernel: Arc<Kernel>,
     command: Option<PlacedCommand>,
 }
 
-/// `K` is what is known of where dispatches are from.
+/// State of the check. `K` describes the origin of a dispatch.
 struct State<K> {
-    /// Those that one to come may not be behind, and some more.
+    /// Dispatches that a future one might be unordered with, and some more.
     dispatches: HashMap<Number, Dispatch<K>>,
-    /// How many have begun.
+    /// Number of dispatches that have begun.
     begun: Number,
-    /// How many have completed.
+    /// Number of dispatches that have completed.
     completed: u32,
-    /// When so many are kept, those are forgotten that matter no more.
+    /// Number of kept dispatches at which the irrelevant ones are removed.
     limit: usize,
     queues: HashMap<u64, OfQueue>,
-    /// By number; of each block of 16 bytes.
+    /// Accesses by number of the page, for each block of 16 bytes.
     pages: HashMap<u64, Box<[Cell]>>,
 }
 
-/// What is known of the packets of a queue.
+/// State of a queue.
 #[derive(Default)]
 struct OfQueue {
-    /// Those with the barrier bit that have been in front of the packet processor.
+    /// Packets with the barrier bit that the packet processor has seen.
     barriers: BTreeSet<u64>,
-    /// Up to here they have been published.
+    /// End of the published packets.
     published: u64,
-    /// What had completed when it last waited for anything else than its own packets.
+    /// Number of dispatches that had completed at the queue's last wait for anything besides its own packets.
     floor: u32,
 }
 
@@ -88,41 +89,41 @@ struct Dispatch<K> {
     queue: u64,
     place: Place,
     origin: K,
-    /// The kernel has atomics of memory, or loads past caches.
+    /// True if the kernel has atomics of memory, or loads that bypass caches.
     synchronizes: bool,
-    /// The place from which on nothing waits for more: the last packet with the barrier bit in its queue, itself among
-    /// them, or behind the last command that waits.
+    /// Last barrier before it: the last packet with the barrier bit in its queue, which may be its own, or the last
+    /// command that waits for kernels.
     barrier: Place,
-    /// What had completed when it began, and of that what something else than the host's own order puts before it.
+    /// Number of dispatches that had completed when it began, and the number of those that its queue had waited for.
     begun: u32,
     floor: u32,
-    /// Up to where the packets of each queue were published when it began.
+    /// End of the published packets of each queue when it began.
     published: HashMap<u64, u64>,
-    /// How many had completed with it.
+    /// Number of completed dispatches, including itself, at its end.
     completed: Option<u32>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Access {
-    /// 0 if there was none.
+    /// Number of the dispatch; 0 without an access.
     dispatch: Number,
     offset: u32,
     bytes: u16,
-    /// Those of the bytes that an atomic accessed last, and those that one of too small a scope did.
+    /// Bytes whose last access is an atomic, and bytes whose last access is an atomic of too small a scope.
     atomic: u16,
     narrow: u16,
 }
 
 impl Access {
-    /// The bytes that `touched` has in common with it and that need an order; and those that either accesses by an
-    /// atomic, as atomic stores look like any other.
+    /// Returns the bytes that both accesses share and that need an order, and the bytes that either accesses by an
+    /// atomic, because atomic stores look like ordinary ones.
     fn racing(&self, touched: &Touched) -> (u16, u16) {
         let atomic = self.atomic | only_if(touched.is_atomic, touched.bytes);
         let narrow = self.narrow | only_if(touched.is_narrow, touched.bytes);
         (self.bytes & touched.bytes & (!atomic | narrow), atomic)
     }
 
-    /// `dispatch` accesses the bytes of `touched`, and it may be some of them again.
+    /// Adds an access of `dispatch` to the bytes of `touched`. It may have accessed some of them before.
     fn add(&mut self, dispatch: Number, touched: &Touched) {
         if self.dispatch != dispatch {
             *self = Access { dispatch, ..Access::default() };
@@ -157,15 +158,15 @@ impl<K> Default for State<K> {
     }
 }
 
-/// Two accesses that nothing orders.
+/// Two unordered accesses.
 pub struct Race {
-    /// What it is, in a sentence.
+    /// Description, in a sentence.
     pub what: String,
-    /// The first byte that both have accessed.
+    /// First byte that both accessed.
     pub address: u64,
-    /// Where the code has the instruction that came second here.
+    /// Offset in the code of the later instruction.
     pub offset: u32,
-    /// The one that came first.
+    /// The earlier instruction.
     pub other: Line,
 }
 
@@ -176,7 +177,7 @@ impl std::fmt::Debug for Order {
 }
 
 impl Order {
-    /// A packet is in front of the packet processor.
+    /// Records that the packet processor has seen a packet.
     pub fn see(&self, queue: &Queue, id: u64, has_barrier_bit: bool) {
         if has_barrier_bit {
             let state = &mut *self.0.lock();
@@ -189,13 +190,13 @@ impl Order {
         }
     }
 
-    /// A packet that waits for others than those of its queue is done.
+    /// Records that a packet which waits for anything besides its queue's packets is complete.
     pub fn waited(&self, queue: &Queue) {
         let state = &mut *self.0.lock();
         state.queues.entry(queue.id).or_default().floor = state.completed;
     }
 
-    /// A dispatch begins. Returns its number.
+    /// Records that a dispatch begins. Returns its number.
     pub fn begin(
         &self,
         machine: &Machine,
@@ -222,12 +223,12 @@ impl Order {
         state.begin((queue.id, place), origin, published, &heads)
     }
 
-    /// It is over.
+    /// Records that a dispatch ends.
     pub fn end(&self, number: Number) {
         self.0.lock().end(number);
     }
 
-    /// Nobody knows any more what has accessed a range.
+    /// Removes the accesses to a range.
     pub fn forget(&self, range: Range<u64>) {
         let pages = &mut self.0.lock().pages;
         if !pages.is_empty() {
@@ -235,7 +236,7 @@ impl Order {
         }
     }
 
-    /// A dispatch has accessed bytes, each of these within a page. `report` is told of races.
+    /// Records accesses of a dispatch, each within a page. Calls `report` with each race.
     pub fn touched(&self, number: Number, accesses: &[Touched], report: &mut dyn FnMut(Race)) {
         let State { dispatches, pages, .. } = &mut *self.0.lock();
         let Some(this) = dispatches.get(&number) else { return };
@@ -289,8 +290,8 @@ impl Order {
 }
 
 impl<K> State<K> {
-    /// A dispatch begins, in its place of a queue: with where it is from, and whether its kernel synchronizes; up to
-    /// where the packets of each queue are published, and up to where they are done.
+    /// Records that a dispatch begins, at its position in a queue, with its origin, and with true if its kernel
+    /// synchronizes. `published` and `heads` are the ends of the published and of the completed packets of each queue.
     fn begin(
         &mut self,
         (queue, place): (u64, Place),
@@ -321,7 +322,7 @@ impl<K> State<K> {
         }
     }
 
-    /// Forgets the dispatches that all others that run or are to come are behind, and queues that are no more.
+    /// Removes the dispatches that all running and future ones are ordered behind, and destroyed queues.
     fn forget(&mut self, heads: &HashMap<u64, u64>) {
         self.dispatches.retain(|_, dispatch| {
             let is_running = dispatch.completed.is_none() && heads.contains_key(&dispatch.queue);
@@ -333,7 +334,7 @@ impl<K> State<K> {
     }
 }
 
-/// Whether a dispatch comes before another that was looked at later, or may do so.
+/// True if a dispatch comes before another that was recorded later, or may do so.
 fn is_before<K>(first: &Dispatch<K>, second: &Dispatch<K>) -> bool {
     let by_packets = first.queue == second.queue && first.place < second.barrier;
     let by_waiting = first.completed.is_some_and(|completed| completed <= second.floor);
@@ -348,8 +349,8 @@ fn is_before<K>(first: &Dispatch<K>, second: &Dispatch<K>) -> bool {
 mod tests {
     use super::*;
 
-    /// Of two queues, of which one is published so many packets at once, and the other's packet number 3 stays in front
-    /// of its processor while the first's dispatches up to `held` run.
+    /// Maximum number of kept dispatches with two queues: one gets `at_once` packets published at a time, and packet
+    /// number 3 of the other stays in front of its processor while the first queue's dispatches up to `held` run.
     fn most_kept(at_once: u64, held: u64) -> usize {
         let mut state = State::default();
         let mut most = 0;

@@ -15,12 +15,12 @@ use super::queue::Queue;
 use super::signal::{self, Condition};
 use super::target::TargetInfo;
 
-/// Why a queue stops.
+/// Reason why a queue stops.
 #[derive(Debug)]
 pub struct Failure {
-    /// For the queue's error callback.
+    /// Status for the queue's error callback.
     pub status: HsaStatus,
-    /// What happened, for people.
+    /// Message.
     pub text: String,
     /// Address and `HSA_AMD_MEMORY_FAULT_*` reason, if this is a memory fault.
     pub memory_fault: Option<(u64, u32)>,
@@ -33,12 +33,12 @@ impl Failure {
     }
 }
 
-/// What a packet asks for.
+/// Work of a packet.
 #[derive(Debug)]
 pub enum Work {
     /// Run a kernel.
     Dispatch(KernelDispatchPacket),
-    /// Wait for all (`true`) or any (`false`) of the conditions; none is met at once.
+    /// Wait for all (`true`) or any (`false`) of the conditions. Without conditions it completes at once.
     Barrier(bool, Vec<Condition>),
     /// Execute PM4 commands.
     Pm4(IndirectBuffer),
@@ -47,11 +47,11 @@ pub enum Work {
 /// A published packet.
 #[derive(Debug)]
 pub struct Packet {
-    /// Its header.
+    /// Header of the packet.
     pub header: PacketHeader,
-    /// What it asks for.
+    /// Work of the packet.
     pub work: Work,
-    /// Decremented when it is complete; may be null.
+    /// Signal to decrement on completion; may be null.
     pub completion: HsaSignal,
 }
 
@@ -141,8 +141,8 @@ fn parse_pm4(queue: &Queue, header: PacketHeader, id: u64) -> Result<Packet, Str
     Ok(Packet { header, completion: packet.completion_signal, work: Work::Pm4(buffer) })
 }
 
-/// Whether a packet may name this signal: one of this machine's, or one that the program laid out in
-/// memory that the queue's agent may access.
+/// True if a packet may name this signal: one of this machine's, or one that the program laid out in memory that the
+/// queue's agent may access.
 fn is_signal(machine: &Machine, queue: &Queue, signal: HsaSignal) -> bool {
     let size = size_of::<AmdSignal>() as u64;
     signal.handle.is_multiple_of(size)
@@ -164,8 +164,8 @@ fn live(machine: &Machine, queue: &Queue, signal: HsaSignal) -> Result<HsaSignal
     }
 }
 
-/// Checks what does not depend on the kernel; `lds` is what the agent has, in bytes. A grid of no work-items is
-/// accepted, as hardware does.
+/// Checks the fields that do not depend on the kernel. `lds` is the agent's LDS in bytes. As on hardware, an empty grid
+/// is accepted.
 fn check_dispatch(packet: &KernelDispatchPacket, lds: u32) -> Result<(), String> {
     let dimensions = packet.setup as usize;
     if !(1..=3).contains(&dimensions) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Parts of allocations that a program has handed on, as it says itself: what lies between them is nobody's.
+//! Suballocations that a program announces. Bytes between them may not be accessed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,30 +8,30 @@ use std::ops::Range;
 use hsa_abi::HsaStatus;
 use parking_lot::RwLock;
 
-/// All parts that are in use, and the allocations that have ever had one.
+/// All suballocations in use, and the allocations that ever had one.
 #[derive(Debug, Default)]
 pub struct Parts(RwLock<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Ends, by first address.
+    /// Ends of suballocations in use, by first address.
     parts: BTreeMap<u64, u64>,
-    /// Ends of those that are no longer in use, until others are there.
+    /// Ends of suballocations that are no longer in use, until others replace them.
     ended: BTreeMap<u64, u64>,
-    /// Ends of allocations, by first address.
+    /// Ends of allocations that ever had a suballocation, by first address.
     parted: BTreeMap<u64, u64>,
 }
 
-/// The last of `parts` that begins at `address` or before it.
+/// The last of `parts` that begins at or before `address`.
 fn at_or_before(parts: &BTreeMap<u64, u64>, address: u64) -> Option<(u64, u64)> {
     parts.range(..=address).next_back().map(|(start, end)| (*start, *end))
 }
 
 impl Parts {
-    /// A part of an allocation is in use.
+    /// Adds a suballocation in use.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if it is empty, not in the allocation, or another one in use overlaps it.
+    /// INVALID_ARGUMENT if it is empty, not in the allocation, or overlaps another one in use.
     pub fn add(&self, part: Range<u64>, allocation: Range<u64>) -> Result<(), HsaStatus> {
         let mut state = self.0.write();
         let before = state.parts.range(..part.end).next_back();
@@ -45,7 +45,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The part that begins at `start` is no longer in use; whether there was one.
+    /// Ends the use of the suballocation that begins at `start`. Returns true if there was one.
     pub fn remove(&self, start: u64) -> bool {
         let mut state = self.0.write();
         let Some(end) = state.parts.remove(&start) else { return false };
@@ -53,7 +53,7 @@ impl Parts {
         true
     }
 
-    /// The allocation that begins at `base` is gone, with its parts.
+    /// Removes the allocation that begins at `base`, with its suballocations.
     pub fn forget(&self, base: u64) {
         let mut state = self.0.write();
         if let Some(end) = state.parted.remove(&base) {
@@ -62,8 +62,8 @@ impl Parts {
         }
     }
 
-    /// What of `range`, an allocation, may be accessed at `address`: all of it, unless it has had parts; then the part
-    /// that is in use there, if any.
+    /// Returns the part of `range`, an allocation, that may be accessed at `address`: all of it if it never had a
+    /// suballocation, else the suballocation in use there, if any.
     pub fn around(&self, address: u64, range: Range<u64>) -> Option<Range<u64>> {
         let state = self.0.read();
         if !state.parted.contains_key(&range.start) {
@@ -73,7 +73,8 @@ impl Parts {
         (address < end).then_some(start..end)
     }
 
-    /// Where `address` in `range`, an allocation that has had parts, is among them, in words; none of other ones.
+    /// Describes the position of `address` among the suballocations of the allocation `range`; `None` if it never had
+    /// one.
     pub fn describe(&self, address: u64, range: Range<u64>) -> Option<String> {
         let state = self.0.read();
         if !state.parted.contains_key(&range.start) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! A GPU's performance counters, as the commands of ROCm's aqlprofile program and read them: those of the SQ block for
-//! waves, busy cycles, kinds of instructions and LDS, those of the SPI block for workgroups, and of gfx9 those of the
-//! blocks TA and TCP for loads, stores and cache lines.
+//! Performance counters of a GPU, which the commands of ROCm's aqlprofile program and read: SQ for waves, busy cycles,
+//! kinds of instructions and LDS; SPI for workgroups; on gfx9 also TA and TCP for loads, stores and cache lines.
 //!
-//! Of SQ there are before gfx11 counters of 64 bits in each shader engine, from gfx11 on of 32 bits in each work-group
-//! processor, whose even select registers alone choose what they count; of SPI counters of 64 bits in each shader
-//! engine, of compute pipe 0 on hardware, of all work here; of TA and TCP counters of 64 bits in each compute unit,
-//! each of which counts what its own select registers say. Every die has registers of its own; which of them commands
-//! write and read, `PRED_EXEC` says.
+//! * SQ before gfx11: counters of 64 bits in each shader engine.
+//! * SQ from gfx11 on: counters of 32 bits in each work-group processor. Only even select registers choose the event.
+//! * SPI: counters of 64 bits in each shader engine. On hardware they count compute pipe 0, here all work.
+//! * TA and TCP: counters of 64 bits in each compute unit, each with select registers of its own.
 //!
-//! What has to be set for anything to be counted has to be so here, too. Workgroups go round robin: over the dies,
-//! shader engines and shader arrays first, then over the processors of each. A kernel's waves and instructions count
-//! when it ends, and the engines and processors that had any were busy for as long as it ran.
+//! Every die has registers of its own. `PRED_EXEC` selects the dies that commands write and read.
+//!
+//! Counting requires the same register settings as on hardware. Workgroups are placed round robin: first over the dies,
+//! shader engines and shader arrays, then over the processors of each. A kernel's waves and instructions count when it
+//! ends. The engines and processors that ran any of them were busy for the kernel's whole run time.
 
 use std::ops::Range;
 
@@ -24,17 +24,17 @@ use sim_wave::{Kind, TakeTally, Tally};
 use super::gpu::Gpu;
 use super::spread::{Queues, groups, items_of_groups, number_of, round_robin};
 
-/// Select registers of the SQ block, and its result registers of 32 bits.
+/// Number of select registers of the SQ block, and of its 32-bit result registers.
 const SELECTS: u32 = 16;
 const RESULTS: u32 = 32;
 
-/// Of `GRBM_GFX_INDEX`: an instance in all shader engines.
+/// Value of `GRBM_GFX_INDEX` for an instance in all shader engines.
 const ALL_ENGINES: u32 = ENGINE_BROADCAST | ARRAY_BROADCAST;
 
-/// A select register's event that is none.
+/// Event number of a select register that counts nothing.
 const NONE: u32 = 0;
 
-/// Where counters are.
+/// Layout of the counters.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     generation: Generation,
@@ -42,16 +42,16 @@ struct Plan {
     dies: usize,
     /// Shader engines of a die.
     engines: usize,
-    /// Shader arrays of an engine with counters of their own; 1 where engines have one for all.
+    /// Shader arrays of an engine with counters of their own; 1 if all arrays share the engine's.
     arrays: usize,
-    /// Work-group processors of an array, in the same way; on gfx9 compute units of an engine.
+    /// Work-group processors of an array with counters of their own; on gfx9 compute units of an engine.
     processors: usize,
-    /// How many of all these places workgroups run at.
+    /// Number of these places that workgroups run at.
     in_use: usize,
     clock_mhz: u64,
 }
 
-/// What has been counted in one place.
+/// Counts of one place.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     workgroups: u64,
@@ -75,7 +75,7 @@ impl Counts {
     }
 }
 
-/// What of instructions an event counts, if it counts such.
+/// Kind of instruction that an event counts, if any.
 fn kind_of(event: PerfEvent) -> Option<Kind> {
     match event {
         PerfEvent::InstsValu => Some(Kind::Valu),
@@ -94,7 +94,7 @@ fn kind_of(event: PerfEvent) -> Option<Kind> {
     }
 }
 
-/// What the instructions of a dispatch's workgroups did, of each kind.
+/// Tallies of a dispatch's instructions, by workgroup.
 #[derive(Debug, Default)]
 pub struct Instructions(Mutex<Vec<([u32; 3], Tally)>>);
 
@@ -104,7 +104,7 @@ impl TakeTally for Instructions {
     }
 }
 
-/// The registers and counters of a die.
+/// Registers and counters of a die.
 #[derive(Clone, Debug, Default)]
 struct Die {
     index: u32,
@@ -118,17 +118,17 @@ struct Die {
     ta_selects: [[u32; Block::Ta.counters() as usize]; Block::Ta.instances() as usize],
     tcp_selects: [[u32; Block::Tcp.counters() as usize]; Block::Tcp.instances() as usize],
     counts: Vec<Counts>,
-    /// As they were when they were sampled.
+    /// Counts at the last sample.
     sampled: Vec<Counts>,
 }
 
-/// The performance counters of an agent.
+/// Performance counters of an agent.
 #[derive(Debug)]
 pub struct Performance {
-    /// None where they are not known.
+    /// Layout; `None` if the GPU's counters are unknown.
     plan: Option<Plan>,
     dies: Mutex<Vec<Die>>,
-    /// The queues whose kernels count.
+    /// Queues whose kernels count.
     pub queues: Queues,
 }
 
@@ -152,19 +152,19 @@ impl Plan {
         Some(Self { generation, numbering, dies, engines, arrays, processors, in_use, clock_mhz })
     }
 
-    /// Places in a die.
+    /// Number of places in a die.
     fn places(&self) -> usize {
         self.engines * self.arrays * self.processors
     }
 
-    /// The die and the place in it of the `number`-th workgroup.
+    /// Die of the `number`-th workgroup, and its place in the die.
     fn place_of(&self, number: usize) -> (usize, usize) {
         let ([die, engine, array, processor], _) =
             round_robin(number, self.in_use, [self.dies, self.engines, self.arrays]);
         (die, (engine * self.arrays + array) * self.processors + processor)
     }
 
-    /// Whether a block has one set of counters for all of an engine.
+    /// True if all places of an engine share the block's counters.
     fn is_of_engine(&self, block: Block) -> bool {
         match block {
             Block::Spi => true,
@@ -173,12 +173,12 @@ impl Plan {
         }
     }
 
-    /// The place in a die where the SQ block counts for this one.
+    /// Place in a die whose SQ counters count for this one.
     fn place_of_sq(&self, place: usize) -> usize {
         if self.is_of_engine(Block::Sq) { place - place % (self.arrays * self.processors) } else { place }
     }
 
-    /// The places in a die of which `GRBM_GFX_INDEX` names a counter of a block for reading.
+    /// Places in a die that `GRBM_GFX_INDEX` selects for reading a counter of a block.
     fn places_at(&self, block: Block, index: u32) -> Result<Range<usize>, String> {
         let of = |name: &str, broadcast: u32, value: u32, count: usize| {
             if index & broadcast == 0 && (value as usize) < count {
@@ -208,7 +208,7 @@ impl Plan {
         Ok(place..place + 1)
     }
 
-    /// The name of a register that commands may write, or the result register of that number.
+    /// Meaning of a register that commands may write, or of a result register.
     fn register(&self, register: u32) -> Result<Register, String> {
         let offset = |first: u32, count: u32| register.checked_sub(first).filter(|offset| *offset < count);
         if let Some(number) = offset(SQ_PERFCOUNTER0_SELECT, SELECTS) {
@@ -247,7 +247,7 @@ impl Plan {
         }
     }
 
-    /// Checks what is to be counted.
+    /// Checks that the selected event is supported.
     fn check_select(&self, block: Block, number: usize, value: u32) -> Result<(), String> {
         // gfx9: all SIMD units; all banks and clients of the scalar cache.
         let (known, wanted) = match (block, self.generation) {
@@ -263,12 +263,12 @@ impl Plan {
         Err(format!("{}_PERFCOUNTER{number}_SELECT {value:#010x} (event {event}) is not supported", block.name()))
     }
 
-    /// What a select register chooses.
+    /// Event that a select register chooses.
     fn event(&self, block: Block, select: u32) -> Option<PerfEvent> {
         PerfEvent::of(block, select & block.perf_sel(), self.numbering).filter(|event| event.is_documented())
     }
 
-    /// Whether kernels that end now count in a block.
+    /// True if a block counts kernels that end now.
     fn counts(&self, block: Block, die: &Die) -> bool {
         let has_clock = self.generation != Generation::Gfx9 || die.clock & 1 != 0;
         let is_on = match (block, self.generation) {
@@ -282,7 +282,7 @@ impl Plan {
     }
 }
 
-/// The instances of a block whose registers are written, in all engines.
+/// Instances of a block that `GRBM_GFX_INDEX` selects for writing, in all engines.
 fn instances_at(block: Block, index: u32) -> Result<Range<usize>, String> {
     let (instance, instances) = ((index & 0xff) as usize, block.instances() as usize);
     match index & BROADCAST {
@@ -292,7 +292,7 @@ fn instances_at(block: Block, index: u32) -> Result<Range<usize>, String> {
     }
 }
 
-/// What a register is for.
+/// Meaning of a register.
 enum Register {
     Index,
     Control,
@@ -305,7 +305,7 @@ enum Register {
 }
 
 impl Performance {
-    /// Those of a GPU; none of the CPU.
+    /// Creates the counters of a GPU; the CPU has none.
     pub fn new(gpu: Option<&Gpu>) -> Self {
         let plan = gpu.and_then(Plan::new);
         let die = |plan: &Plan| {
@@ -323,7 +323,7 @@ impl Performance {
         self.plan.as_ref().ok_or_else(|| "this GPU's performance registers are not known".to_owned())
     }
 
-    /// Writes a register in the dies that `selected` has bits of.
+    /// Writes a register of the dies whose bits are set in `selected`.
     pub fn write(&self, selected: u32, register: u32, value: u32) -> Result<(), String> {
         let plan = self.plan()?;
         let kind = plan.register(register)?;
@@ -355,7 +355,7 @@ impl Performance {
         Ok(())
     }
 
-    /// Reads a result register in the die that `selected` has the bit of.
+    /// Reads a result register of the die whose bit is set in `selected`.
     pub fn read(&self, selected: u32, register: u32) -> Result<u32, String> {
         let plan = self.plan()?;
         let Register::Result { block, select, high } = plan.register(register)? else {
@@ -373,12 +373,12 @@ impl Performance {
         Ok(if high { (value >> 32) as u32 } else { value as u32 })
     }
 
-    /// The plan, if kernels of a queue count.
+    /// Layout, if kernels of a queue count.
     fn plan_for(&self, queue: u64) -> Option<&Plan> {
         self.plan.as_ref().filter(|_| self.queues.has(queue))
     }
 
-    /// Whether instructions of a queue's kernels are to be counted.
+    /// True if instructions of a queue's kernels must be counted.
     pub fn wants_instructions(&self, queue: u64) -> bool {
         let Some(plan) = self.plan_for(queue) else { return false };
         let dies = self.dies.lock();
@@ -390,8 +390,8 @@ impl Performance {
         })
     }
 
-    /// Adds a kernel of a queue that has run for so long, in waves of so many lanes, with its instructions where they
-    /// were counted.
+    /// Adds a completed kernel of a queue, with its run time and wave size, and with its instructions if they were
+    /// counted.
     pub fn add(
         &self,
         queue: u64,

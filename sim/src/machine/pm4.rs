@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! PM4 packets, the packet processor's own language, which AQL PM4-IB packets call: decoding.
+//! Decoder of PM4 packets, the packet processor's own commands, which AQL PM4-IB packets call.
 //!
-//! Layouts are those of the Linux kernel's `soc15d.h` and `nvd.h` (opcodes, headers), Mesa's `sid.h` and
-//! `radv` (fields), and AMD's "PM4 packet" documentation. All addresses are of memory. What is known of a
-//! packet but has no meaning here (cache policies, write confirmation, engines, instruction and metadata
-//! caches) is accepted; every other bit that is set, and every other packet, is an error that names it.
-//! `ACQUIRE_MEM` and `RELEASE_MEM` act on caches by their flags, on all of memory whatever their range is.
+//! Sources of the layouts: the Linux kernel's `soc15d.h` and `nvd.h` (opcodes, headers), Mesa's `sid.h` and `radv`
+//! (fields), and AMD's "PM4 packet" documentation. All addresses are memory addresses. Known fields without a meaning
+//! here (cache policies, write confirmation, engines, instruction and metadata caches) are accepted. Every other bit
+//! that is set, and every other packet, is an error that names it. `ACQUIRE_MEM` and `RELEASE_MEM` act on caches by
+//! their flags, for all of memory whatever their range is.
 
 use std::fmt;
 use std::ops::Range;
@@ -30,10 +30,10 @@ const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
 const WAIT_REG_MEM64: u32 = 0x93;
 
-/// An event (`soc21_enum.h`).
+/// Event at the end of a thread trace (`soc21_enum.h`).
 const THREAD_TRACE_FINISH: u32 = 0x37;
 
-/// Registers of compute shaders (Mesa's `sid.h`, in dwords), each with how many there are in a row.
+/// Registers of compute shaders (Mesa's `sid.h`, in dwords): first register, number in a row, name.
 const COMPUTE_REGISTERS: [(u32, u32, &str); 18] = [
     (compute::COMPUTE_START_X, 3, "COMPUTE_START_X"),
     (compute::COMPUTE_NUM_THREAD_X, 3, "COMPUTE_NUM_THREAD_X"),
@@ -55,12 +55,12 @@ const COMPUTE_REGISTERS: [(u32, u32, &str); 18] = [
     (compute::COMPUTE_USER_DATA_0, 16, "COMPUTE_USER_DATA_0"),
 ];
 
-/// The number of `COMPUTE_PGM_RSRC3`.
+/// Register number of `COMPUTE_PGM_RSRC3`.
 pub const fn pgm_rsrc3(gfx9: bool) -> u32 {
     if gfx9 { compute::GFX9_COMPUTE_PGM_RSRC3 } else { compute::COMPUTE_PGM_RSRC3 }
 }
 
-/// Registers of the die's own that counters have, each with how many there are in a row.
+/// The die's own registers for counters: first register, number in a row, name.
 const PERFORMANCE_REGISTERS: [(u32, u32, &str); 14] = [
     (performance::GRBM_GFX_INDEX, 1, "GRBM_GFX_INDEX"),
     (performance::TA_PERFCOUNTER0_LO, 4, "TA_PERFCOUNTER0_LO"),
@@ -78,7 +78,7 @@ const PERFORMANCE_REGISTERS: [(u32, u32, &str); 14] = [
     (performance::RLC_PERFMON_CLK_CNTL, 1, "RLC_PERFMON_CLK_CNTL"),
 ];
 
-/// The name of a register of compute shaders; none of others.
+/// Name of a register of compute shaders; `None` for others.
 pub fn register_name(register: u32, gfx9: bool) -> Option<String> {
     if gfx9 && register == compute::GFX9_COMPUTE_PGM_RSRC3 {
         return Some("COMPUTE_PGM_RSRC3".to_owned());
@@ -89,7 +89,7 @@ pub fn register_name(register: u32, gfx9: bool) -> Option<String> {
     name_of(&COMPUTE_REGISTERS, register)
 }
 
-/// The name of a register by a list of first ones.
+/// Name of a register from a list of rows of registers.
 fn name_of(list: &[(u32, u32, &str)], register: u32) -> Option<String> {
     let (first, _, name) = list.iter().find(|(first, count, _)| (*first..first + count).contains(&register))?;
     Some(match register - first {
@@ -98,13 +98,13 @@ fn name_of(list: &[(u32, u32, &str)], register: u32) -> Option<String> {
     })
 }
 
-/// A register as people read it.
+/// Formats a register.
 fn register_text(register: u32, gfx9: bool) -> String {
     let name = register_name(register, gfx9).or_else(|| name_of(&PERFORMANCE_REGISTERS, register));
     name.unwrap_or_else(|| format!("register {register:#x}"))
 }
 
-/// A command as people read it: the first of `dwords`, which is decoded as `command`.
+/// Formats a command: the first of `dwords`, decoded as `command`.
 pub fn describe(command: &Command, dwords: &[u32], gfx9: bool) -> String {
     let name = match dwords {
         [header, ..] if header >> 30 == 3 => name(header >> 8 & 0xff),
@@ -152,7 +152,7 @@ pub fn describe(command: &Command, dwords: &[u32], gfx9: bool) -> String {
     format!("{name} {text}").trim_end().to_owned()
 }
 
-/// What is done to caches.
+/// Formats cache operations.
 fn actions(control: Control) -> String {
     let caches = [
         (control.invalidate_vector, "invalidate vector caches"),
@@ -165,19 +165,19 @@ fn actions(control: Control) -> String {
     if done.is_empty() { "nothing to caches".to_owned() } else { done.join(", ") }
 }
 
-/// The length of a `NOP` that is its header alone.
+/// Length field of a `NOP` that consists of its header only.
 const NOP_ALONE: u32 = 0x3fff;
 
-/// Commands in memory.
+/// A buffer of commands in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndirectBuffer {
     /// Address, a multiple of 4.
     pub address: u64,
-    /// Length.
+    /// Length in dwords.
     pub dwords: u32,
 }
 
-/// Where `COPY_DATA` and `RELEASE_MEM` take a value from.
+/// Source of a value of `COPY_DATA` and `RELEASE_MEM`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Memory.
@@ -186,11 +186,11 @@ pub enum Source {
     Immediate(u64),
     /// The agent's clock.
     Clock,
-    /// A register, of 32 bits.
+    /// A 32-bit register.
     Register(u32),
 }
 
-/// What `WAIT_REG_MEM` compares a masked word with its reference value by; unsigned.
+/// Unsigned comparison of `WAIT_REG_MEM`, between the masked word and the reference value.
 pub type Comparison = fn(u64, u64) -> bool;
 
 /// A wait for memory: until `compare(memory & mask, reference)`.
@@ -200,31 +200,31 @@ pub struct Wait {
     pub address: u64,
     /// The comparison.
     pub compare: Comparison,
-    /// Compared to.
+    /// Reference value.
     pub reference: u64,
-    /// And-ed with the word first.
+    /// Mask of the word.
     pub mask: u64,
-    /// 64 bits rather than 32.
+    /// True for 64 bits, false for 32.
     pub wide: bool,
 }
 
 /// A wait for a register: until `compare(register & mask, reference)`.
 #[derive(Clone, Copy, Debug)]
 pub struct RegisterWait {
-    /// The register, in dwords from the first of all.
+    /// Number of the register, in dwords.
     pub register: u32,
     /// The comparison.
     pub compare: Comparison,
-    /// Compared to.
+    /// Reference value.
     pub reference: u64,
-    /// And-ed with the register first.
+    /// Mask of the register.
     pub mask: u64,
 }
 
-/// What a packet asks for.
+/// A decoded command.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Nothing, or what is so anyway: commands here run one after another.
+    /// No effect, or an effect that holds anyway because commands run one after another.
     Nothing,
     /// Store dwords at an address.
     Write(u64, Vec<u32>),
@@ -232,19 +232,19 @@ pub enum Command {
     Copy(Source, u64, bool),
     /// Wait for memory.
     Wait(Wait),
-    /// Wait for a register, of 32 bits.
+    /// Wait for a 32-bit register.
     WaitRegister(RegisterWait),
     /// Wait for all dispatches before it.
     Flush,
     /// Write caches back and invalidate them.
     Caches(Control),
-    /// Wait for all dispatches before it, do the same, then store as `Copy`.
+    /// Wait for all dispatches before it, write caches back and invalidate them, then store as `Copy`.
     Release(Control, Option<(Source, u64, bool)>),
-    /// Set shader registers, from one on.
+    /// Set shader registers, from this one on.
     Registers(u32, Vec<u32>),
-    /// Set registers of the die's own, from one on.
+    /// Set registers of the die's own, from this one on.
     Configure(u32, Vec<u32>),
-    /// The commands in so many dwords are for some of the dies, as bits.
+    /// Mask of the dies that execute the commands in the next dwords, and the number of these dwords.
     Predicate(u32, usize),
     /// Run the kernel of the shader registers: workgroups, dispatch initiator.
     Dispatch([u32; 3], u32),
@@ -252,7 +252,7 @@ pub enum Command {
     DispatchIndirect(u64, u32),
 }
 
-/// The indirect buffer that an `INDIRECT_BUFFER` packet jumps to.
+/// Returns the indirect buffer that an `INDIRECT_BUFFER` packet jumps to.
 pub fn jump(command: [u32; 4]) -> Result<IndirectBuffer, String> {
     const VALID: u32 = 1 << 23;
     let [header, low, high, control] = command;
@@ -270,8 +270,8 @@ pub fn jump(command: [u32; 4]) -> Result<IndirectBuffer, String> {
     }
 }
 
-/// Takes the first packet off `dwords`: what it asks for and how long it is. `gfx9` says that the agent
-/// is one of gfx9, whose `ACQUIRE_MEM` differs.
+/// Decodes the first packet of `dwords`. Returns its command and length. `gfx9` selects the layout of `ACQUIRE_MEM` on
+/// gfx9.
 pub fn decode(dwords: &[u32], gfx9: bool) -> Result<(Command, usize), String> {
     let &[header, ref rest @ ..] = dwords else { return Err("no packet".into()) };
     match header >> 30 {
@@ -411,7 +411,7 @@ fn comparison(name: &str, control: u32) -> Result<Comparison, String> {
     })
 }
 
-/// What `CP_COHER_CNTL` says (`soc15d.h`, `PACKET3_ACQUIRE_MEM_CP_COHER_CNTL_*`).
+/// Cache operations of `CP_COHER_CNTL` (`soc15d.h`, `PACKET3_ACQUIRE_MEM_CP_COHER_CNTL_*`).
 fn acquire_gfx9(name: &str, flags: u32) -> Result<Control, String> {
     const TCL1_VOL: u32 = 1 << 15;
     const TC_WB: u32 = 1 << 18;
@@ -430,7 +430,7 @@ fn acquire_gfx9(name: &str, flags: u32) -> Result<Control, String> {
     })
 }
 
-/// What `GCR_CNTL` says (`nvd.h`, `PACKET3_ACQUIRE_MEM_GCR_CNTL_*`).
+/// Cache operations of `GCR_CNTL` (`nvd.h`, `PACKET3_ACQUIRE_MEM_GCR_CNTL_*`).
 fn acquire_gfx10(name: &str, flags: u32) -> Result<Control, String> {
     const GLK_INV: u32 = 1 << 7;
     const GLV_INV: u32 = 1 << 8;
@@ -449,7 +449,7 @@ fn acquire_gfx10(name: &str, flags: u32) -> Result<Control, String> {
     })
 }
 
-/// What `RELEASE_MEM` does to caches (`soc15d.h`, `EOP_*_ACTION_EN`). It is behind what kernels store.
+/// Cache operations of `RELEASE_MEM` on gfx9 (`soc15d.h`, `EOP_*_ACTION_EN`). They follow the kernels' stores.
 fn release_gfx9(name: &str, event: u32) -> Result<Control, String> {
     const TCL1_VOL: u32 = 1 << 12;
     const TC_WB: u32 = 1 << 15;
@@ -466,7 +466,7 @@ fn release_gfx9(name: &str, event: u32) -> Result<Control, String> {
     })
 }
 
-/// The same (`nvd.h`, `PACKET3_RELEASE_MEM_GCR_*`).
+/// Cache operations of `RELEASE_MEM` from gfx10 on (`nvd.h`, `PACKET3_RELEASE_MEM_GCR_*`).
 fn release_gfx10(name: &str, event: u32) -> Result<Control, String> {
     const GLV_INV: u32 = 1 << 14;
     const GL1_INV: u32 = 1 << 15;
@@ -484,7 +484,7 @@ fn release_gfx10(name: &str, event: u32) -> Result<Control, String> {
     })
 }
 
-/// Writes an L2 back, or not.
+/// Write-back of the L2, or no operation.
 fn write_back(is_asked: bool) -> Control {
     Control { write_back: is_asked, write_back_die: is_asked, write_back_shared: is_asked, ..Control::default() }
 }
@@ -510,7 +510,7 @@ fn release(name: &str, event: u32, control: u32, target: (u32, u32), data: u64) 
     Ok(Some((source, target, wide)))
 }
 
-/// The first of the registers that `values` are for; all have to be in their range.
+/// First of the registers that `values` are for. All of them must be in their range.
 fn registers(name: &str, range: Range<u32>, offset: u32, values: &[u32]) -> Result<u32, String> {
     let (count, room) = (values.len() as u32, range.len() as u32);
     if offset >= room || offset + count > room {
@@ -519,7 +519,7 @@ fn registers(name: &str, range: Range<u32>, offset: u32, values: &[u32]) -> Resu
     Ok(range.start + offset)
 }
 
-/// Refuses bits that are set outside of `known`.
+/// Refuses set bits outside of `known`.
 fn bits(name: &str, value: u32, known: u32) -> Result<(), String> {
     match value & !known {
         0 => Ok(()),
@@ -527,7 +527,7 @@ fn bits(name: &str, value: u32, known: u32) -> Result<(), String> {
     }
 }
 
-/// Memory, with or without the level 2 cache.
+/// Accepts memory as destination, with or without the L2.
 fn destination(name: &str, destination: u32) -> Result<(), String> {
     match destination {
         2 | 5 => Ok(()),
@@ -548,12 +548,12 @@ fn address(name: &str, low: u32, high: u32, alignment: u64) -> Result<u64, Strin
     }
 }
 
-/// Which of a packet's commands has started a kernel.
+/// Position of the command of a packet that started a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedCommand {
-    /// What it is.
+    /// Opcode of the command.
     pub opcode: u32,
-    /// Where it begins among the packet's dwords.
+    /// Index of its first dword in the packet's buffer.
     pub dword: usize,
 }
 
@@ -563,7 +563,7 @@ impl fmt::Display for PlacedCommand {
     }
 }
 
-/// The name of an opcode, for messages.
+/// Name of an opcode, for messages.
 pub fn name(opcode: u32) -> String {
     let name = match opcode {
         NOP => "NOP",

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Executes the PM4 commands that a PM4-IB packet calls, one after another. Kernels have ended when the next command
-//! runs; with strict memory or a seed they run beside what follows, up to a command that waits for them. Commands that
-//! end without such a wait are refused: nothing says that the packet is over when they are.
+//! Executes the PM4 commands that a PM4-IB packet calls, one after another. A kernel has ended when the next command
+//! runs. With strict memory or a seed, kernels run concurrently with the commands behind them, up to a command that
+//! waits for them. A buffer that ends without such a wait is refused: the packet could complete before its kernels.
 //!
-//! On a queue of several dies, each die's packet processor runs the commands and does its part of each dispatch, and
-//! waits for that part alone: there kernels run beside what is behind a wait, too.
+//! On a queue of several dies, each die's packet processor runs the commands and its part of each dispatch, and waits
+//! for that part only. Kernels there also run concurrently with commands behind a wait.
 //!
-//! Shader registers are known from one command to the next, not beyond the buffer, but for those that have a queue's
-//! kernels count (`performance.rs`) or traced (`thread_trace.rs`). The kernel that they describe must be one of a
-//! frozen executable, with the registers that its descriptor asks for.
+//! Shader registers keep their values until the end of the buffer, except for those that enable counters
+//! (`performance.rs`) or traces (`thread_trace.rs`) of a queue's kernels. The kernel that the registers describe must
+//! be one of a frozen executable, with the registers that its descriptor requires.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -42,22 +42,21 @@ use super::signal::{self, Condition, Waiting};
 use super::thread_trace::{Finished, ThreadTrace};
 use super::{Machine, device_ticks, now};
 
-/// What is in a user register that no command has set, in the upper half: anything.
+/// Upper half of the value of a user register that no command has set.
 const NOBODYS: u32 = 0xdead_0000;
 
-/// Commands are for every die that there is.
+/// Mask of all dies.
 const ALL_DIES: u32 = u32::MAX;
 
-/// Where `COMPUTE_PGM_RSRC2` has the LDS of a workgroup, in granules.
+/// Field of `COMPUTE_PGM_RSRC2` with the LDS of a workgroup, in granules.
 const LDS_SIZE_MASK: u32 = 0x1ff << 15;
 const LDS_GRANULE: u32 = 512;
 
-/// Bits of `COMPUTE_PGM_RSRC2` that are the packet processor's to fill in (AMDGPUUsage): whether there is a trap
-/// handler, and LDS.
+/// Bits of `COMPUTE_PGM_RSRC2` that the packet processor fills in (AMDGPUUsage): presence of a trap handler, and LDS.
 const FILLED_IN: u32 = 1 << 6 | LDS_SIZE_MASK;
 
-/// Runs the commands of packet `id` of the queue, which it reads before `acquire` is called. The caller keeps memory
-/// from being unmapped.
+/// Runs the commands of packet `id` of the queue. It reads them before it calls `acquire`. The caller keeps memory from
+/// being unmapped.
 pub fn run(
     machine: &Machine,
     queue: &Queue,
@@ -151,17 +150,17 @@ pub fn run(
     Err(executor.malformed("the commands end, and none waits for the dispatches before it (CS_PARTIAL_FLUSH)"))
 }
 
-/// Kernels that run beside commands behind them.
+/// Kernels that run concurrently with the commands behind them.
 struct Running<'scope>(VecDeque<ScopedJoinHandle<'scope, Result<(), Failure>>>);
 
 impl Running<'_> {
-    /// Waits for the one that began first.
+    /// Waits for the kernel that began first.
     fn end_first(&mut self) -> Result<(), Failure> {
         let internal = |_| Failure::new(HsaStatus::ERROR, "internal error of the simulator (see the panic above)");
         self.0.pop_front().map_or(Ok(()), |first| first.join().map_err(internal)?)
     }
 
-    /// Waits for all of them.
+    /// Waits for all kernels.
     fn end(&mut self) -> Result<(), Failure> {
         while !self.0.is_empty() {
             self.end_first()?;
@@ -174,23 +173,23 @@ struct Executor<'a> {
     machine: &'a Machine,
     queue: &'a Queue,
     gfx9: bool,
-    /// gfx9 before gfx90a has no `COMPUTE_PGM_RSRC3`.
+    /// True if the GPU has `COMPUTE_PGM_RSRC3`. gfx9 before gfx90a does not.
     has_rsrc3: bool,
     registers: HashMap<u32, u32>,
     accesses: Accesses<'a>,
-    /// The dies that commands are for, as bits, and for how many dwords more.
+    /// Mask of the dies that execute commands, and the number of further dwords that it applies to.
     dies: u32,
     covered: usize,
-    /// Kernels that commands have started.
+    /// Number of kernels that commands have started.
     dispatches: u64,
-    /// Commands that have waited for all kernels before them.
+    /// Number of commands that have waited for all kernels before them.
     waits: u32,
-    /// Which command runs, for messages.
+    /// Current command, for messages.
     place: String,
     command: PlacedCommand,
 }
 
-/// A dword that `Executor::accessible` or a cache has found.
+/// The dword at an address that `Executor::accessible` or a cache returned.
 fn word<'a>(address: u64) -> &'a AtomicU32 {
     let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
     // SAFETY: the dword lies in memory of the machine's map, is aligned, and stays mapped while the packet
@@ -199,7 +198,7 @@ fn word<'a>(address: u64) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(pointer) }
 }
 
-/// As [`word`], 64 bits.
+/// The 64-bit word at an address that `Executor::accessible` or a cache returned.
 fn wide_word<'a>(address: u64) -> &'a AtomicU64 {
     let pointer = std::ptr::with_exposed_provenance_mut(address as usize);
     // SAFETY: the caller has found these 8 bytes as `word`'s 4 are found; aligned, and only accessed atomically.
@@ -207,7 +206,7 @@ fn wide_word<'a>(address: u64) -> &'a AtomicU64 {
 }
 
 impl Executor<'_> {
-    /// Does what a command says; a kernel that it starts is the caller's to run.
+    /// Executes a command. Returns the kernel that it starts, for the caller to run.
     fn execute(&mut self, command: Command) -> Result<Option<(KernelDispatchPacket, Commanded)>, Failure> {
         match command {
             Command::Dispatch(groups, initiator) => self.dispatch(groups, initiator).map(Some),
@@ -336,7 +335,7 @@ impl Executor<'_> {
         })
     }
 
-    /// Wakes those who poll the word that was stored to, if it is a signal's.
+    /// Wakes threads that poll the stored word, if it is a signal's value.
     fn stored(&self, address: u64) {
         self.machine.signals.stored(signal::word_signal(address & !7));
     }
@@ -379,7 +378,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// The kernel that the registers describe, as a packet.
+    /// Returns a packet for the kernel that the registers describe.
     fn dispatch(&mut self, groups: [u32; 3], initiator: u32) -> Result<(KernelDispatchPacket, Commanded), Failure> {
         let known = COMPUTE_SHADER_EN | FORCE_START_AT_000 | USE_THREAD_DIMENSIONS | ORDER_MODE | CS_W32_EN;
         if initiator & COMPUTE_SHADER_EN == 0 || initiator & !known != 0 {
@@ -441,8 +440,8 @@ impl Executor<'_> {
         Ok((packet, commanded))
     }
 
-    /// Checks that the registers are what the kernel's descriptor asks for, and that it asks for nothing
-    /// that only an AQL packet has.
+    /// Checks the registers against the kernel's descriptor, and that the kernel needs nothing that only an AQL packet
+    /// has.
     fn check(&self, kernel: &Kernel, initiator: u32) -> Result<(), Failure> {
         let descriptor = &kernel.descriptor;
         let wrong = |what: &str| Err(self.malformed(&format!("dispatch of kernel {}: {what}", kernel.name)));
@@ -465,8 +464,8 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// The address of the arguments, which user registers have behind those for a buffer of scratch. Where arguments
-    /// are to be preloaded, the kernel begins with code that loads them.
+    /// Address of the arguments. User registers hold it behind the registers for a scratch buffer. A kernel with
+    /// preloaded arguments begins with code that loads them.
     fn kernarg_address(&self, kernel: &Kernel) -> Result<u64, Failure> {
         let properties = kernel.descriptor.kernel_code_properties;
         if properties.enable_sgpr_kernarg_segment_ptr() == 0 {
@@ -486,7 +485,7 @@ impl Executor<'_> {
         Failure::new(HsaStatus::ERROR_INVALID_PACKET_FORMAT, format!("{}: {what}", self.place))
     }
 
-    /// Dwords from `address` on.
+    /// Reads dwords from `address` on.
     fn load(&self, address: u64, count: usize) -> Result<Vec<u32>, Failure> {
         let mut dwords = Vec::new();
         self.access(address, count as u64 * 4, Access::Read, |start| {
@@ -495,7 +494,7 @@ impl Executor<'_> {
         Ok(dwords)
     }
 
-    /// Accesses a range of dwords through the L2: `act` is told where they are.
+    /// Accesses a range of dwords through the L2. Calls `act` with their address.
     fn access(&self, address: u64, size: u64, access: Access, act: impl FnOnce(u64)) -> Result<(), Failure> {
         let host = self.accessible(address, size, if access == Access::Read { "read" } else { "write" })?;
         if access != Access::Read {
@@ -508,7 +507,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Where the host has a range that is polled, or only looked at.
+    /// Host address of a range that is polled or only inspected.
     fn polled(&self, address: u64, size: u64) -> Result<u64, Failure> {
         let host = self.accessible(address, size, "read")?;
         if let Some(caches) = &self.machine.agents[self.queue.agent.0].caches {
@@ -517,7 +516,7 @@ impl Executor<'_> {
         Ok(host)
     }
 
-    /// Checks that the queue's agent may read or write all of a range of dwords; returns where the host has it.
+    /// Checks that the queue's agent may read or write all of a range of dwords. Returns its host address.
     fn accessible(&self, address: u64, size: u64, how: &str) -> Result<u64, Failure> {
         let agent = self.queue.agent;
         let range = self.machine.memory.reachable(address).filter(|range| {
