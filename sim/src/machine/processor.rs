@@ -2,21 +2,21 @@
 
 //! The packet processor: one thread for each queue (HSA SysArch 2.8 and 2.9).
 //!
-//! Packets run one after another in the order of their ids, as AMD's hardware does for barrier
-//! packets. With strict memory or a seed, those that HSA leaves unordered run at the same time, up to the next
-//! packet with the barrier bit, but for their launch: a packet's acquire fence comes before those behind it are
-//! active (`hsa.h`, `HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE`; HSA SysArch 2.9, "Launch"). A seed holds some of
-//! them back, and some completions.
+//! Packets run one after another in the order of their ids, as AMD's hardware does for barrier packets. With strict
+//! memory or a seed, packets that HSA leaves unordered run at the same time, up to the next packet with the barrier
+//! bit. Only their launch stays ordered: a packet's acquire fence comes before the packets behind it are active
+//! (`hsa.h`, `HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE`; HSA SysArch 2.9, "Launch"). A seed delays some packets and some
+//! completions.
 //!
-//! The first packet that fails stops the queue, which is told at once: those that run beside it are cancelled.
+//! The first packet that fails stops the queue at once, and cancels the packets that run beside it.
 //!
-//! When a packet is done its slot is marked INVALID, the read index passes it, its completion signal
-//! is stamped and decremented with release order, and waiters are woken, in that order.
+//! Completion of a packet, in this order: its slot is marked INVALID, the read index passes it, its completion signal
+//! is stamped and decremented with release order, and waiters are woken.
 //!
-//! A processor looks for packets when its doorbell was rung, and not before it was for the first time; what is
-//! published by the time when it looks runs, whichever packet it was rung for. One that was held meanwhile looks again
-//! when it is let go. An idle one looks at its doorbell by
-//! itself for about a millisecond, with longer and longer sleeps; then the [`super::watcher`] does it.
+//! A processor looks for packets when its doorbell was rung, and never before the first ring. It runs all packets that
+//! are published by then, whichever packet the doorbell was rung for. A processor that was held looks again on release.
+//! An idle processor polls its doorbell for about a millisecond, with longer and longer sleeps. Then the
+//! [`super::watcher`] polls it.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{self, AssertUnwindSafe};
@@ -37,26 +37,26 @@ use super::signal::Waiting;
 use super::trace::Detail;
 use super::{Machine, events, execute, now, pm4_execute, signal, watcher};
 
-/// Packets that run together.
+/// Maximum number of packets that run together.
 pub const WINDOW: u64 = 8;
-/// What a seed holds back: beginnings, so long that others behind them are over, and completions.
+/// Delays of packets' starts with a seed, long enough for packets behind them to complete, and of completions.
 pub const START: (usize, usize) = (2, 256);
 const COMPLETION: (usize, usize) = (4, 64);
-/// How long a processor that runs packets together waits for a barrier before it looks for new packets.
+/// Time that a processor with concurrent packets waits for a barrier before it looks for new packets.
 const BARRIER_WAIT: Duration = Duration::from_micros(100);
-/// How long it runs packets before it looks for new ones.
+/// Time that it runs packets before it looks for new ones.
 const MEANWHILE: Duration = Duration::from_micros(50);
-/// Packets and time that a late read index is behind at most: so that completion is always seen long before.
+/// Maximum lag of a late read index, in packets and in time, so that completion is always seen long before.
 const LATE_PACKETS: u64 = 64;
 const LATE_TIME: Duration = Duration::from_micros(200);
-/// How long an idle processor gives way to other threads before it begins to sleep.
+/// Time that an idle processor yields to other threads before it begins to sleep.
 const YIELD: Duration = Duration::from_micros(20);
-/// Sleeps of an idle processor: from the first to the last, doubling.
+/// Sleeps of an idle processor: the first and the last, doubling in between.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(50));
-/// How long an idle processor looks at its doorbell before it leaves that to the watcher.
+/// Time that an idle processor polls its doorbell before the watcher takes over.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// The thread of `queue`'s processor.
+/// Body of the thread of `queue`'s processor.
 pub fn run(machine: &Machine, queue: &Arc<Queue>) {
     watcher::precise_sleep();
     let (send, ended) = mpsc::channel();
@@ -118,8 +118,8 @@ fn fail(machine: &Machine, queue: &Arc<Queue>, failure: &Failure) {
     }
 }
 
-/// Returns when the doorbell was rung, when a packet that it was rung for is published after all, or when
-/// the processor is to stop.
+/// Waits until the doorbell is rung, until a packet that it was rung for is published after all, or until the processor
+/// is to stop.
 fn idle(machine: &Machine, queue: &Queue) {
     queue.set_idle(true);
     let wanted = || queue.wanted() || !queue.active();
@@ -142,33 +142,33 @@ fn idle(machine: &Machine, queue: &Queue) {
     queue.set_idle(false);
 }
 
-/// When a packet began and ended, where anybody wants to know.
+/// Start and end of a packet, if they are needed.
 type Times = Option<(u64, u64)>;
 
-/// A packet that has run beside others, and what keeps mapped what it names.
+/// A packet that has run beside others, with the guard that keeps its memory mapped.
 type Ended<'a> = (u64, Packet, Result<Option<Times>, Failure>, DispatchGuard<'a>);
 
 struct Processor<'a> {
     machine: &'a Machine,
     queue: &'a Queue,
-    /// Completed packets that the read index has not passed; only those that run together make any.
+    /// Completed packets that the read index has not passed; empty unless packets run together.
     done: HashSet<u64>,
-    /// It was held when it came to a packet.
+    /// True if it was held when it came to a packet.
     was_held: bool,
-    /// Whether packets that nothing orders run at the same time.
+    /// True if unordered packets run at the same time.
     runs_together: bool,
-    /// Those that do, with their threads, which say when they have ended.
+    /// Packets that run now, with their threads, which send a message when they end.
     running: HashMap<u64, Thread>,
     send: Sender<Ended<'a>>,
     ended: Receiver<Ended<'a>>,
-    /// Whether the read index is published late.
+    /// True if the read index is published late.
     is_late: bool,
     random: Option<Random>,
 }
 
 impl<'a> Processor<'a> {
-    /// Runs packets until there is none that is published, one has failed, or the queue is to stop. The latter two
-    /// leave some running.
+    /// Runs packets until none is published, one has failed, or the queue is to stop. In the latter two cases, some
+    /// packets may still run.
     fn process<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>) -> Result<(), Failure> {
         let (machine, queue) = (self.machine, self.queue);
         while queue.active() {
@@ -207,7 +207,7 @@ impl<'a> Processor<'a> {
         Ok(())
     }
 
-    /// The published packets that may run now beside those that do, as far as their order goes.
+    /// Published packets that may run now beside the running ones, as far as their order allows.
     fn candidates(&self) -> Result<Vec<(u64, Packet)>, Failure> {
         let head = self.queue.head().load(Ordering::Relaxed);
         let window = if self.runs_together { WINDOW } else { 1 };
@@ -245,7 +245,7 @@ impl<'a> Processor<'a> {
         Ok(())
     }
 
-    /// Blocks until a signal that one of the barriers wants has changed.
+    /// Blocks until a signal of one of the barriers has changed.
     fn wait(&self, candidates: &[(u64, Packet)], memory: DispatchGuard<'_>) {
         let conditions: Vec<_> = candidates
             .iter()
@@ -267,7 +267,7 @@ impl<'a> Processor<'a> {
         self.machine.signals.wait_any(Waiting::Polling, &conditions, deadline, || {}, || !self.queue.active());
     }
 
-    /// Runs a packet behind its acquire fence on a thread of its own.
+    /// Performs a packet's acquire fence, and runs the packet on a thread of its own.
     fn start<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>, id: u64, packet: Packet) {
         let (machine, queue, send) = (self.machine, self.queue, self.send.clone());
         let memory = machine.memory.dispatch();
@@ -291,7 +291,7 @@ impl<'a> Processor<'a> {
         Ok(())
     }
 
-    /// Waits for the packets that still run when the queue is to stop.
+    /// Waits for the running packets when the queue is to stop.
     fn end(&mut self) {
         while !self.running.is_empty() {
             // What waits for signals looks whether it is to stop.
@@ -317,7 +317,7 @@ impl<'a> Processor<'a> {
         }
     }
 
-    /// Gives the slot of packet `id` back to the producers.
+    /// Returns the slot of packet `id` to the producers.
     fn free(&mut self, id: u64) {
         self.queue.header(id).store(u32::from(PacketHeader::INVALID.0), Ordering::Relaxed);
         let mut head = self.queue.head().load(Ordering::Relaxed);
@@ -335,14 +335,14 @@ impl<'a> Processor<'a> {
         }
     }
 
-    /// Lets the read index pass all packets that are done.
+    /// Publishes the read index behind all completed packets.
     fn publish(&self) {
         self.queue.read_index().store(self.queue.head().load(Ordering::Relaxed), Ordering::Release);
     }
 }
 
-/// A packet's acquire fence, at its start. That of one with commands is behind the reading of these: nobody says that
-/// packet processors carry it out first.
+/// Performs a packet's acquire fence at its start. The fence of a packet with PM4 commands follows the reading of the
+/// commands: no source says that packet processors perform it earlier.
 fn acquire(machine: &Machine, queue: &Queue, packet: &Packet) {
     if !matches!(packet.work, Work::Pm4(_)) {
         fence(machine, queue, packet);
@@ -357,8 +357,7 @@ fn fence(machine: &Machine, queue: &Queue, packet: &Packet) {
     }
 }
 
-/// Does what a packet says behind its acquire fence. Returns when it began and ended; none if the agent was lost
-/// meanwhile.
+/// Runs a packet after its acquire fence. Returns its start and end; `None` if the agent was lost meanwhile.
 fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Option<Times>, Failure> {
     let start = (queue.profiling() && !packet.completion.is_null()).then(now);
     let agent = &machine.agents[queue.agent.0];
@@ -391,7 +390,7 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
     Ok(Some(start.map(|start| (start, now()))))
 }
 
-/// Whether nothing but its place in the queue keeps the packet from running.
+/// True if only its position in the queue keeps the packet from running.
 fn ready(packet: &Packet) -> bool {
     match &packet.work {
         Work::Dispatch(_) | Work::Pm4(_) => true,
@@ -402,7 +401,7 @@ fn ready(packet: &Packet) -> bool {
     }
 }
 
-/// How long something is held back: in one of so many cases, for less than so many microseconds.
+/// Random delay: in one of `cases` cases, less than `most` microseconds.
 pub fn pause(random: &mut Random, (cases, most): (usize, usize)) -> Duration {
     let most = if random.below(cases) == 0 { most } else { 1 };
     Duration::from_micros(random.below(most) as u64)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `HSA_SIM_PROFILE` asks for: what each instruction of each kernel did, written at `hsa_shut_down`, or at exit
-//! without it, to a file whose name says how: `.txt`, `.json` (one object a line) or `.html`.
+//! Profiles for `HSA_SIM_PROFILE`: figures for each instruction of each kernel. They are written at `hsa_shut_down`, or
+//! at exit without it, to a file whose name decides the format: `.txt`, `.json` (one object a line) or `.html`.
 
 mod html;
 mod source;
@@ -20,7 +20,7 @@ use sim_wave::{Collect, Figures, Line};
 use super::execute::Kernel;
 pub use source::Sources;
 
-/// How a profile is written.
+/// Format of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
@@ -28,7 +28,7 @@ enum Form {
     Html,
 }
 
-/// The file that a profile is wanted in.
+/// Requested file and format of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     path: PathBuf,
@@ -36,7 +36,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// A file whose name says how. The error says which names do.
+    /// Derives the format from the file's name. The error lists the accepted names.
     pub fn new(path: PathBuf) -> Result<Self, String> {
         let form = match path.extension().and_then(|extension| extension.to_str()) {
             Some("txt") => Form::Text,
@@ -48,30 +48,30 @@ impl Wanted {
     }
 }
 
-/// A kernel, by its name, the target that it ran on and a hash of its code.
+/// Name, target and code hash of a kernel.
 type Key = (String, &'static str, u64);
 
-/// What a kernel did in all of its dispatches.
+/// Figures of a kernel over all of its dispatches.
 pub struct Profiled {
     dispatches: u64,
     workgroups: u64,
     waves: u64,
     time: Duration,
-    /// The instructions that it can come to.
+    /// Instructions that the kernel can reach.
     listing: Vec<Line>,
-    /// Of each instruction of the listing: where it is in its source, if the code object tells.
+    /// Source positions of the listing's instructions, if the code object has them.
     sources: Vec<Option<String>>,
-    /// By offset.
+    /// Figures by offset of the instruction.
     figures: BTreeMap<u32, Figures>,
 }
 
 impl Profiled {
-    /// Instructions that waves executed.
+    /// Number of instructions that waves executed.
     fn instructions(&self) -> u64 {
         self.figures.values().map(|figures| figures.times).sum()
     }
 
-    /// The instructions that the kernel can come to, what they did, and where they are in the source.
+    /// Instructions that the kernel can reach, with their figures and source positions.
     fn lines(&self) -> impl Iterator<Item = (&Line, Figures, &str)> {
         self.listing.iter().zip(&self.sources).map(|(line, source)| {
             let none = Figures { offset: line.offset, ..Figures::default() };
@@ -80,13 +80,13 @@ impl Profiled {
         })
     }
 
-    /// Whether any instruction has a source.
+    /// True if any instruction has a source position.
     fn has_sources(&self) -> bool {
         self.sources.iter().any(Option::is_some)
     }
 }
 
-/// Everything profiled since `hsa_init`.
+/// All profiles since `hsa_init`.
 #[derive(Default)]
 pub struct Profiles {
     wanted: Option<Wanted>,
@@ -94,10 +94,11 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// None yet. The file is made now, so that nobody waits for a profile that nowhere is room for.
+    /// Creates an empty collection. Creates the file at once, so that an unwritable path is an error before any kernel
+    /// runs.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the file cannot be created.
     pub fn new(wanted: Option<Wanted>) -> io::Result<Self> {
         if let Some(Wanted { path, .. }) = &wanted {
             File::create(path).map_err(|error| {
@@ -107,12 +108,12 @@ impl Profiles {
         Ok(Self { wanted, kernels: Mutex::default() })
     }
 
-    /// What collects a dispatch's figures, if they are wanted.
+    /// Returns the collector of a dispatch's figures, if a profile is requested.
     pub fn begin(&self) -> Option<OfDispatch> {
         self.wanted.as_ref().map(|_| OfDispatch::default())
     }
 
-    /// Adds what a dispatch did, in this time.
+    /// Adds the figures of a dispatch, and its run time.
     pub fn add(
         &self,
         of: OfDispatch,
@@ -143,7 +144,7 @@ impl Profiles {
         }
     }
 
-    /// Writes the file, once; a failure is told on standard error.
+    /// Writes the file, once. Prints an error if that fails.
     pub fn write(&self) {
         let Some(Wanted { path, form }) = &self.wanted else { return };
         let kernels = std::mem::take(&mut *self.kernels.lock());
@@ -164,7 +165,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::write(path, text)
 }
 
-/// What the instructions of one dispatch did, by offset.
+/// Figures of one dispatch's instructions, by offset.
 #[derive(Default)]
 pub struct OfDispatch(Mutex<BTreeMap<u32, Figures>>);
 

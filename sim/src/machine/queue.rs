@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Queues as the host program sees them: `amd_queue_t`, the ring and the doorbell, in memory.
+//! Queues in the host program's memory: `amd_queue_t`, the ring and the doorbell.
 //!
-//! Who writes what: producers write packets, `write_dispatch_id` and the doorbell word; the queue's
-//! processor writes `read_dispatch_id` and marks finished slots INVALID before it advances it.
+//! Producers write packets, `write_dispatch_id` and the doorbell word. The queue's processor writes `read_dispatch_id`,
+//! and marks finished slots INVALID before it advances the index.
 
 use std::ffi::c_void;
 use std::io;
@@ -25,12 +25,12 @@ use super::memory::{Allocation, Mapping, PAGE};
 use super::watchdog::Watchdog;
 use super::{Machine, events, processor};
 
-/// Fewest packets of a queue.
+/// Minimum number of packets of a queue.
 pub const MIN_SIZE: u32 = 64;
-/// Most packets of a queue.
+/// Maximum number of packets of a queue.
 pub const MAX_SIZE: u32 = 1 << 17;
 
-/// Offset of the doorbell word from the `amd_queue_t`, on a cache line of its own.
+/// Offset of the doorbell word from the `amd_queue_t`, on a separate cache line.
 const DOORBELL_OFFSET: usize = 1024;
 
 fn out_of_resources(_: io::Error) -> HsaStatus {
@@ -43,24 +43,24 @@ pub struct Queue {
     pub agent: AgentIndex,
     /// Unique over the life of the process.
     pub id: u64,
-    /// Packets in the ring, a power of two.
+    /// Number of packets in the ring, a power of two.
     pub size: u32,
     memory: QueueMemory,
-    /// What the queue allocated for that; nothing if it is someone else's.
+    /// Mappings of the queue and the ring; `None` if the program laid them out.
     owned: Option<[Mapping; 2]>,
     doorbell_signal: HsaSignal,
     seen_doorbell: AtomicU64,
-    /// The first packet that counts as written after GPUs were let go.
+    /// First packet that counts as written after GPUs were released from a hold.
     late: AtomicU64,
     head: AtomicU64,
     /// Held by the processor while it runs packets.
     pub in_progress: Mutex<()>,
-    /// The host program processes its packets.
+    /// True if the host program processes the packets.
     pub soft: bool,
     active: AtomicBool,
     idle: AtomicBool,
     stopping: AtomicBool,
-    /// Its kernel's time.
+    /// Watchdog of the queue's kernels.
     pub watchdog: Watchdog,
     fault: Mutex<Option<String>>,
     /// Held while the error callback runs.
@@ -70,7 +70,7 @@ pub struct Queue {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Where a queue is in memory.
+/// Addresses of a queue's parts.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueMemory {
     /// The `amd_queue_t`.
@@ -81,20 +81,20 @@ pub struct QueueMemory {
     pub doorbell: u64,
 }
 
-/// What a new queue is asked to be.
+/// Properties of a new queue.
 pub struct Request {
     /// The agent that processes its packets.
     pub agent: AgentIndex,
-    /// Packets in the ring, a power of two.
+    /// Number of packets in the ring, a power of two.
     pub size: u32,
-    /// Who may produce packets.
+    /// Single or multiple producers.
     pub queue_type: HsaQueueType,
     /// `HSA_QUEUE_FEATURE_*` bits.
     pub features: u32,
 }
 
 impl Queue {
-    /// Makes a queue and starts its processor.
+    /// Creates a queue and starts its processor.
     pub fn create(
         machine: &Arc<Machine>,
         request: Request,
@@ -112,8 +112,8 @@ impl Queue {
         queue.start(machine)
     }
 
-    /// Makes a queue of what a program laid out: `amd_queue_t`, ring and doorbell stay its own, and have to
-    /// outlive the queue.
+    /// Creates a queue from a program's memory: `amd_queue_t`, ring and doorbell stay the program's, and must outlive
+    /// the queue.
     pub fn adopt(
         machine: &Arc<Machine>,
         agent: AgentIndex,
@@ -140,7 +140,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Makes a queue whose packets the host program processes, with a doorbell of the program's own.
+    /// Creates a queue whose packets the host program processes, with the program's own doorbell.
     pub fn create_soft(
         machine: &Arc<Machine>,
         request: Request,
@@ -155,7 +155,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// A queue with its memory, without a doorbell signal.
+    /// Allocates a queue with its memory, without a doorbell signal.
     fn allocate(machine: &Machine, request: &Request) -> Result<Self, HsaStatus> {
         let ring_bytes = request.size as usize * AQL_PACKET_SIZE;
         let queue = Mapping::new(PAGE).map_err(out_of_resources)?;
@@ -237,7 +237,7 @@ impl Queue {
         self.memory.ring + index * AQL_PACKET_SIZE as u64
     }
 
-    /// First 32 bits of the slot of packet `id`, which producers publish by one store.
+    /// First 32 bits of the slot of packet `id`. Producers publish them with one store.
     pub fn header(&self, id: u64) -> &AtomicU32 {
         // SAFETY: the slot lies in the ring, which lives as long as `self`; it is aligned, and
         // published packets are only accessed atomically or by the processor.
@@ -265,12 +265,12 @@ impl Queue {
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Id of the next packet to be processed, as its processor knows it.
+    /// Id of the next packet to process. Owned by the processor.
     pub fn head(&self) -> &AtomicU64 {
         &self.head
     }
 
-    /// The same as the processor has published it.
+    /// Id of the next packet to process, as the processor has published it.
     pub fn read_index(&self) -> &AtomicU64 {
         // SAFETY: the field is in the queue's page, aligned, and only accessed atomically.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.amd_queue()).read_dispatch_id) }
@@ -287,29 +287,29 @@ impl Queue {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.amd_queue()).queue_properties) }
     }
 
-    /// Whether a bit of `queue_properties` is set.
+    /// True if a bit of `queue_properties` is set.
     pub fn has_property(&self, property: u32) -> bool {
         self.properties().load(Ordering::Acquire) & property != 0
     }
 
-    /// Whether completion signals are stamped.
+    /// True if completion signals are stamped.
     pub fn profiling(&self) -> bool {
         self.has_property(AMD_QUEUE_PROPERTIES_ENABLE_PROFILING)
     }
 
-    /// Bytes of scratch memory that the queue has for each lane of a wave of 64.
+    /// Bytes of scratch memory that the queue has for each lane of a wave64.
     pub fn scratch_wave64_lane(&self) -> u32 {
         // SAFETY: the field is in the queue's page and aligned; who changes it stores to the inactive signal after.
         unsafe { (&raw const (*self.amd_queue()).scratch_wave64_lane_byte_size).read_volatile() }
     }
 
-    /// Sets that, on the processor's thread.
+    /// Sets the bytes of scratch memory for each lane of a wave64. Called on the processor's thread.
     pub fn set_scratch_wave64_lane(&self, bytes: u32) {
         // SAFETY: the field is in the queue's page and aligned; only the processor looks at it.
         unsafe { (&raw mut (*self.amd_queue()).scratch_wave64_lane_byte_size).write_volatile(bytes) };
     }
 
-    /// What the processor tells the queue's HSA runtime of the queue by; may be null.
+    /// Signal by which the processor notifies the queue's HSA runtime; may be null.
     pub fn inactive_signal(&self) -> HsaSignal {
         // SAFETY: the field is in the queue's page and aligned, and does not change while the queue lives.
         unsafe { (&raw const (*self.amd_queue()).queue_inactive_signal).read_volatile() }
@@ -324,17 +324,17 @@ impl Queue {
         }
     }
 
-    /// Notes the doorbell's value as the one that packets are now processed for.
+    /// Stores the doorbell's current value, to detect later rings.
     pub fn see_doorbell(&self) {
         self.seen_doorbell.store(self.doorbell().load(Ordering::Acquire), Ordering::Relaxed);
     }
 
-    /// Says that packets from here on are written after GPUs were let go.
+    /// Marks all packets from here on as written after GPUs were released from a hold.
     pub fn mark_late(&self) {
         self.late.store(self.write_index().load(Ordering::Acquire), Ordering::Relaxed);
     }
 
-    /// Counts the host's round trip when `id` is the first packet of one. For the processor, in the order of packets.
+    /// Counts a host's round trip if `id` is its first packet. Called by the processor, in the order of packets.
     pub fn note_late(&self, costs: &Costs, id: u64) {
         if id >= self.late.load(Ordering::Relaxed) {
             costs.add(Cost::HostRoundTrips, 1);
@@ -342,30 +342,30 @@ impl Queue {
         }
     }
 
-    /// Whether the doorbell was rung since [`see_doorbell`](Self::see_doorbell).
+    /// True if the doorbell was rung since [`see_doorbell`](Self::see_doorbell).
     fn rung(&self) -> bool {
         self.doorbell().load(Ordering::Acquire) != self.seen_doorbell.load(Ordering::Relaxed)
     }
 
-    /// Whether the doorbell was rung for the next packet, and the packet is published.
+    /// True if the doorbell was rung for the next packet, and the packet is published.
     fn ready(&self) -> bool {
         let (head, doorbell) = (self.head.load(Ordering::Relaxed), self.doorbell().load(Ordering::Acquire));
         let rung = doorbell != u64::MAX && doorbell >= head;
         rung && PacketHeader(self.header(head).load(Ordering::Acquire) as u16).packet_type() != HsaPacketType::INVALID
     }
 
-    /// Whether an idle processor has something to do: the doorbell was rung, or a packet for which it was
-    /// rung too early is there now.
+    /// True if an idle processor has work: the doorbell was rung, or a packet for which it was rung too early is
+    /// published now.
     pub fn wanted(&self) -> bool {
         self.rung() || self.ready()
     }
 
-    /// Says whether the processor is idle, so that others look whether it is wanted.
+    /// Sets if the processor is idle, so that others check if it has work.
     pub fn set_idle(&self, idle: bool) {
         self.idle.store(idle, Ordering::SeqCst);
     }
 
-    /// Wakes the processor if it is wanted; returns whether it was.
+    /// Wakes the processor if it has work. Returns true if it had.
     pub fn wake_if_rung(&self) -> bool {
         let wanted = self.active() && (self.rung() || self.idle.load(Ordering::SeqCst) && self.ready());
         if wanted {
@@ -374,19 +374,20 @@ impl Queue {
         wanted
     }
 
-    /// Has the processor look whether it is to stop.
+    /// Wakes the processor, e.g. to check if it must stop.
     pub fn unpark(&self) {
         if let Some(thread) = &*self.thread.lock() {
             thread.thread().unpark();
         }
     }
 
-    /// Whether packets are processed.
+    /// True if packets are processed.
     pub fn active(&self) -> bool {
         self.active.load(Ordering::SeqCst) && !events::is_evicted(self.agent)
     }
 
-    /// Stops processing packets, those in progress, too: when it returns, nothing of the queue touches memory.
+    /// Stops the processing of packets, including those in progress. After its return nothing of the queue accesses
+    /// memory.
     pub fn inactivate(&self) {
         self.active.store(false, Ordering::SeqCst);
         self.watchdog.cancel();
@@ -397,12 +398,12 @@ impl Queue {
         }
     }
 
-    /// Whether the processor is to end.
+    /// True if the processor must end.
     pub fn stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Ends the processor, after the error callback if that is running.
+    /// Ends the processor, after a running error callback.
     pub fn stop(&self) {
         if events::is_reporting(self.id) {
             eprintln!(
@@ -423,7 +424,7 @@ impl Queue {
         }
     }
 
-    /// Takes the queue's own memory out of the map.
+    /// Removes the queue's own memory from the map.
     pub fn forget(&self, machine: &Machine) -> Result<(), HsaStatus> {
         for mapping in self.owned.iter().flatten() {
             machine.memory.remove(mapping.base() as u64, |_| true);
@@ -439,7 +440,8 @@ impl Queue {
         self.fault.lock().clone()
     }
 
-    /// Stops the queue with an error, what it still runs, too: keeps `text`, and prints it unless the program does.
+    /// Stops the queue with an error, including running packets. Stores `text`, and prints it unless the program shows
+    /// faults.
     pub fn fail(&self, machine: &Machine, text: &str) {
         self.active.store(false, Ordering::SeqCst);
         self.watchdog.cancel();
@@ -450,13 +452,13 @@ impl Queue {
         }
     }
 
-    /// Its name in messages.
+    /// Name of the queue for messages.
     pub fn describe(&self, machine: &Machine) -> String {
         let target = machine.agents[self.agent.0].target().map_or("cpu", |target| target.name);
         format!("queue {} on agent {} ({target})", self.id, self.agent.0)
     }
 
-    /// Calls the error callback, unless the queue is being destroyed. Without one the process ends.
+    /// Calls the error callback, unless the queue is being destroyed. Ends the process if there is no callback.
     pub fn call_back(&self, status: HsaStatus) {
         let _reporting = self.reporting.lock();
         if self.stopping() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Which ROCR the runtime behaves like, and what ROCR's own environment variables choose. `docs/sim/rocr.md` lists
+//! Releases of ROCR that the runtime can behave like, and ROCR's own environment variables. `docs/sim/rocr.md` lists
 //! every behaviour with its source.
 
-/// A release of ROCR, for what changed between releases.
+/// A release of ROCR. Releases differ in some behaviours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Release {
     /// ROCm 6.2: ROCR 1.14.
@@ -15,7 +15,7 @@ pub enum Release {
 impl Release {
     const NAMES: [(&str, Self); 2] = [("6.2", Self::Rocm6_2), ("7.0", Self::Rocm7_0)];
 
-    /// The release of this name. The error lists those there are.
+    /// Parses a release's name. The error lists the accepted names.
     pub fn parse(name: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(known, _)| *known == name);
         found.map(|&(_, release)| release).ok_or_else(|| {
@@ -24,7 +24,7 @@ impl Release {
         })
     }
 
-    /// Minor version of the runtime (its package's, as AMD builds it) and of AMD's extension; both have major version
+    /// Minor versions of the runtime (its package's, as AMD builds it) and of AMD's extension. Both have major version
     /// 1.
     pub fn minor_versions(self) -> (u16, u16) {
         match self {
@@ -33,7 +33,7 @@ impl Release {
         }
     }
 
-    /// Most work-items of a grid in each dimension, as agents and instruction sets say.
+    /// Maximum number of work-items of a grid in each dimension, as agents and instruction sets report it.
     pub fn grid_max_dim(self) -> [u32; 3] {
         match self {
             Self::Rocm6_2 => [u32::MAX; 3],
@@ -41,15 +41,15 @@ impl Release {
         }
     }
 
-    /// Whether code objects for generic targets are known.
+    /// True if the release supports code objects for generic targets.
     pub fn generic_targets(self) -> bool {
         self >= Self::Rocm7_0
     }
 }
 
-/// The GPUs that `ROCR_VISIBLE_DEVICES` leaves and their order, as places in `uuids`, which has one for each GPU; all
-/// if it is not set. It lists numbers and starts of UUIDs; from the first that is wrong, ambiguous or repeated it
-/// counts no more.
+/// GPUs that `ROCR_VISIBLE_DEVICES` selects, in its order, as indices into `uuids`, which has one for each GPU; all if
+/// it is not set. The list has numbers and prefixes of UUIDs. It ends at the first entry that is wrong, ambiguous or
+/// repeated.
 pub fn visible(list: Option<&str>, uuids: &[String]) -> Vec<usize> {
     let Some(list) = list else { return (0..uuids.len()).collect() };
     let mut visible = Vec::new();

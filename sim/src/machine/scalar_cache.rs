@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Whether kernel arguments could be stale.
+//! Detection of stale kernel arguments.
 //!
-//! A GPU reads kernel arguments through its scalar cache, which an acquire fence of agent or system
-//! scope invalidates (HSA SysArch 3.3; AMDGPUUsage "Memory Model"). Arguments that were read, then
-//! rewritten, then read again without such a fence in between may be the old ones on hardware. Here all
-//! memory is coherent, so that would go unnoticed; this records the lines that an agent may still hold,
-//! to report it.
+//! A GPU reads kernel arguments through its scalar cache, which an acquire fence of agent or system scope invalidates
+//! (HSA SysArch 3.3; AMDGPUUsage "Memory Model"). Arguments that are read, rewritten, and read again without such a
+//! fence may be stale on hardware. In the sim all memory is coherent, so that the error would have no effect. This
+//! module records the lines that an agent may still hold, and reports stale ones.
 
 use std::collections::hash_map::Entry;
 
@@ -16,18 +15,18 @@ use rustc_hash::FxHashMap;
 /// Bytes of a cache line.
 const LINE: u64 = 64;
 
-/// Lines of earlier times that are kept at most: forgetting them one by one, when they are read again, costs less.
+/// Maximum number of lines from earlier fences to keep. Removing them one by one, when they are read again, is cheaper.
 const MOST_OLD: usize = 4096;
 
-/// The bytes of a line, 0 where it is not in the allocation.
+/// Bytes of a line; 0 outside of the allocation.
 pub type Bytes = [u8; LINE as usize];
 
 /// The lines of kernel arguments that an agent has read since its last acquire fence.
 #[derive(Debug, Default)]
 pub struct ScalarCache {
-    /// With the number of fences before they were read. Those of other numbers are forgotten.
+    /// Lines, with the number of fences before they were read. Lines with an old number are invalid.
     lines: FxHashMap<u64, (u64, Bytes)>,
-    /// Acquire fences so far.
+    /// Number of acquire fences so far.
     fences: u64,
 }
 
@@ -39,7 +38,7 @@ impl ScalarCache {
         }
     }
 
-    /// Forgets all lines.
+    /// Removes all lines.
     pub fn invalidate(&mut self) {
         self.fences += 1;
         if self.lines.len() > MOST_OLD {
@@ -47,9 +46,9 @@ impl ScalarCache {
         }
     }
 
-    /// Reads a dispatch's arguments, the bytes `address..address + size` of the allocation `base..end`;
-    /// `read` gives the bytes of a range within a line. Returns the address of the first argument byte that the agent
-    /// may see an old value of.
+    /// Reads a dispatch's arguments, the bytes `address..address + size` of the allocation `base..end`. `read` returns
+    /// the bytes of a range within a line. Returns the address of the first argument byte that may be stale on the
+    /// agent.
     pub fn read(
         &mut self,
         (address, size): (u64, u64),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! How a packet processor and the HSA runtime agree on scratch memory (ROCR's `amd_aql_queue.cpp`).
+//! Protocol between a packet processor and the HSA runtime for scratch memory (ROCR's `amd_aql_queue.cpp`).
 //!
-//! A queue begins without any. A dispatch that wants more than there is stops the processor until the runtime has
-//! provided it. To someone else's runtime the processor says so in the queue's `queue_inactive_signal`; the runtime
-//! allocates, describes the memory in the `amd_queue_t` and sets the signal to zero. Memory that it lends for one
-//! dispatch is given back in the same way. The runtime of this crate does it on the thread that calls back, and takes
-//! nothing back. Kernels here have scratch of the simulator's own, but what is agreed on has to be enough for them.
+//! A queue begins without scratch memory. A dispatch that needs more than the queue has stops the processor until the
+//! runtime has provided it. The processor notifies another HSA runtime by the queue's `queue_inactive_signal`. The
+//! runtime allocates the memory, describes it in the `amd_queue_t` and sets the signal to zero. Memory that it lends
+//! for one dispatch is returned in the same way. This crate's runtime provides memory on the thread of callbacks, and
+//! keeps it. Kernels use the simulator's own scratch memory, but the memory of the protocol must be large enough for
+//! them.
 
 use std::sync::atomic::Ordering;
 
@@ -22,7 +23,7 @@ const TOO_LITTLE_WAVE64: i64 = 1;
 const TOO_LITTLE_WAVE32: i64 = 0x400;
 const USED_ONCE: i64 = 0x200;
 
-/// Has the runtime provide what `packet`'s waves of `lanes` need.
+/// Makes the runtime provide the scratch memory for `packet`'s waves of `lanes`.
 pub fn acquire(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, lanes: u32) -> Result<(), Failure> {
     let wave = u64::from(packet.private_segment_size) * u64::from(lanes);
     let enough = || wave <= 64 * u64::from(queue.scratch_wave64_lane());
@@ -39,7 +40,7 @@ pub fn acquire(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, 
     Err(Failure::new(HsaStatus::ERROR_OUT_OF_RESOURCES, text))
 }
 
-/// Gives back what was lent for one dispatch.
+/// Returns memory that was lent for one dispatch.
 pub fn release(machine: &Machine, queue: &Queue) -> Result<(), Failure> {
     match machine.driver().is_some() && queue.has_property(AMD_QUEUE_PROPERTIES_USE_SCRATCH_ONCE) {
         true => ask(machine, queue, USED_ONCE),
@@ -47,7 +48,7 @@ pub fn release(machine: &Machine, queue: &Queue) -> Result<(), Failure> {
     }
 }
 
-/// Stops until the runtime has answered.
+/// Notifies the runtime, and waits for its answer.
 fn ask(machine: &Machine, queue: &Queue, what: i64) -> Result<(), Failure> {
     let inactive = queue.inactive_signal();
     if inactive.is_null() {

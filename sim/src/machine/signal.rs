@@ -2,16 +2,15 @@
 
 //! Signals: their memory, and threads that wait for them.
 //!
-//! A signal's value is a word in memory that the host, the packet processors and kernels change with
-//! plain atomics. Whoever changes it through this runtime then calls [`Signals::changed`], which wakes
-//! exactly the waiters whose condition now holds. A bare store by a kernel or by the host cannot do
-//! that. Who polls sees it all the same: packet processors, and host threads that wait actively or for a
-//! signal without interrupts; the doorbell watcher re-checks those waiters. A host thread that sleeps
-//! sees it only when something else wakes it, as under ROCR: a device that changes a signal by itself
-//! stores the signal's event id to its mailbox, which the watcher looks at.
+//! A signal's value is a word in memory that the host, the packet processors and kernels change with plain atomics.
+//! Code that changes it through this runtime then calls [`Signals::changed`], which wakes exactly the waiters whose
+//! condition now holds. A bare store by a kernel or by the host does not call it. Polling threads see the store
+//! nevertheless: packet processors, and host threads that wait actively or for a signal without interrupts; the
+//! doorbell watcher re-checks these waiters. A sleeping host thread sees it only when something else wakes it, as under
+//! ROCR: a device that changes a signal by itself stores the signal's event id to its mailbox, which the watcher polls.
 //!
-//! No wake-up is lost: a waiter registers and then looks at the value; a changer stores the value and
-//! then looks for waiters; both sides put a sequentially consistent fence in between.
+//! No wake-up is lost: a waiter registers and then reads the value; a changer stores the value and then looks for
+//! waiters. Both put a sequentially consistent fence in between.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
@@ -24,28 +23,28 @@ use parking_lot::Mutex;
 use super::memory::{Mapping, PAGE};
 use super::{device_ticks, system_ticks};
 
-/// Places for signals in one mapping; the first has no signal, but the mailbox of the others.
+/// Number of slots for signals in one mapping. The first slot has no signal, but the mailbox of the others.
 const SLAB: usize = PAGE / size_of::<AmdSignal>();
-/// Offset of a mapping's mailbox, which leaves the first place's kind zero.
+/// Offset of a mapping's mailbox, chosen so that the first slot's kind stays zero.
 const MAILBOX: usize = 56;
 
-/// What a thread waits for: `(signal & mask) compare operand`.
+/// Condition of a wait: `(signal & mask) compare operand`.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition {
     /// A live user signal.
     pub signal: HsaSignal,
     /// The comparison.
     compare: fn(i64, i64) -> bool,
-    /// Compared to.
+    /// Right operand of the comparison.
     operand: i64,
-    /// And-ed with the value first.
+    /// Mask of the value.
     mask: i64,
-    /// Whether there is a signal around the value.
+    /// True if the value belongs to a signal, false for a bare word.
     is_signal: bool,
 }
 
 impl Condition {
-    /// A condition of HSA; one that HSA does not define is never met.
+    /// Creates a condition of HSA. A condition that HSA does not define is never met.
     pub fn new(signal: HsaSignal, condition: HsaSignalCondition, operand: i64, mask: i64) -> Self {
         let compare = match condition {
             HsaSignalCondition::EQ => |value, operand| value == operand,
@@ -57,23 +56,23 @@ impl Condition {
         Self { signal, compare, operand, mask, is_signal: true }
     }
 
-    /// That the signal is zero, as barrier packets want it.
+    /// Creates the condition of barrier packets: the signal is zero.
     pub fn zero(signal: HsaSignal) -> Self {
         Self::new(signal, HsaSignalCondition::EQ, 0, -1)
     }
 
-    /// A condition on the 64-bit word at `address`, a multiple of 8, which is readable while the
-    /// condition is in use. Who stores to it announces that as a change of `word_signal(address)`.
+    /// Creates a condition on the 64-bit word at `address`, a multiple of 8, which must be readable while the condition
+    /// is in use. A thread that stores to it reports a change of `word_signal(address)`.
     pub fn word(address: u64, compare: fn(i64, i64) -> bool, operand: u64, mask: u64) -> Self {
         Self { signal: word_signal(address), compare, operand: operand as i64, mask: mask as i64, is_signal: false }
     }
 
-    /// Whether the condition is on a signal that was destroyed.
+    /// True if the condition's signal was destroyed.
     fn signal_is_gone(&self) -> bool {
         self.is_signal && kind(self.signal) == AmdSignalKind::INVALID
     }
 
-    /// Whether the condition holds now.
+    /// True if the condition holds now.
     pub fn holds(&self) -> bool {
         self.met().is_some()
     }
@@ -92,9 +91,9 @@ pub fn word_signal(address: u64) -> HsaSignal {
 
 /// The value word of a signal.
 ///
-/// Signal memory is never unmapped while the machine exists, so a handle that once was a signal can
-/// be read; anything else is the caller's error, as it is with ROCR. What packets name is checked first
-/// and may be signals that the program laid out in memory of its own.
+/// Signal memory is never unmapped while the machine exists, so a handle of a destroyed signal can be read. Any other
+/// value is the caller's error, as with ROCR. Signals that packets name are checked first. They may lie in the
+/// program's own memory.
 pub fn value(signal: HsaSignal) -> &'static AtomicI64 {
     // SAFETY: the handle is the address of an `AmdSignal` in a slab that lives as long as the machine
     // (contract of every HSA function that takes a signal), or a checked one in memory that stays mapped
@@ -108,8 +107,8 @@ pub fn kind(signal: HsaSignal) -> AmdSignalKind {
     unsafe { (&raw const (*signal.as_ptr()).kind).read_volatile() }
 }
 
-/// Where a device notes that it changed the signal, and what: `event_mailbox_ptr` and `event_id`, if host
-/// threads want to be interrupted.
+/// Mailbox and event id (`event_mailbox_ptr` and `event_id`) that a device stores after a change of the signal, if host
+/// threads want an interrupt.
 pub fn mailbox(signal: HsaSignal) -> Option<(&'static AtomicU64, u32)> {
     let signal = signal.as_ptr();
     // SAFETY: the handle is that of a live signal, by the caller's contract; the runtime that made the signal keeps
@@ -122,12 +121,12 @@ pub fn mailbox(signal: HsaSignal) -> Option<(&'static AtomicU64, u32)> {
     }
 }
 
-/// How a thread waits.
+/// Kind of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// It sees every store.
+    /// The thread sees every store.
     Polling,
-    /// It sleeps until the signal is changed through the runtime or a device raises its interrupt.
+    /// The thread sleeps until the runtime changes the signal or a device raises its interrupt.
     Sleeping,
 }
 
@@ -152,7 +151,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Makes a signal, with an interrupt or without. `new_slab` is told of memory that is mapped for it.
+    /// Creates a signal, with an interrupt or without. Calls `new_slab` with newly mapped memory.
     pub fn create(
         &self,
         kind: AmdSignalKind,
@@ -189,7 +188,7 @@ impl Signals {
         Ok(signal)
     }
 
-    /// Whether the handle is a live signal of this machine.
+    /// True if the handle is a live signal of this machine.
     pub fn is_live(&self, signal: HsaSignal) -> bool {
         let slabs = self.slabs.lock();
         let inside = slabs.mappings.iter().any(|slab| {
@@ -214,7 +213,7 @@ impl Signals {
         Ok(())
     }
 
-    /// Signals with a value that were created and not destroyed.
+    /// Signals with a value that are not destroyed.
     pub fn live(&self) -> Vec<HsaSignal> {
         let bases: Vec<_> = self.slabs.lock().mappings.iter().map(|slab| slab.base() as u64).collect();
         let slots = (0..SLAB as u64).map(|i| i * size_of::<AmdSignal>() as u64);
@@ -222,20 +221,20 @@ impl Signals {
         all.filter(|&signal| kind(signal) == AmdSignalKind::USER).collect()
     }
 
-    /// Wakes the threads whose condition on `signal` holds now. Call after storing its value.
+    /// Wakes the threads whose condition on `signal` holds now. Called after a store to its value.
     pub fn changed(&self, signal: HsaSignal) {
         let met = |condition: &Condition| condition.signal == signal && condition.holds();
         self.wake(|waiter| waiter.conditions.iter().any(met));
     }
 
-    /// Wakes the polling threads whose condition on `signal` holds now. Call after a device stored to its value.
+    /// Wakes the polling threads whose condition on `signal` holds now. Called after a device's store to its value.
     pub fn stored(&self, signal: HsaSignal) {
         let met = |condition: &Condition| condition.signal == signal && condition.holds();
         self.wake(|waiter| waiter.how == Waiting::Polling && waiter.conditions.iter().any(met));
     }
 
-    /// Wakes the threads that see every store and whose condition holds; all whose condition holds if a device raised
-    /// an interrupt. Returns whether any thread waits.
+    /// Wakes the polling threads whose condition holds; after a device's interrupt also the sleeping ones. Returns true
+    /// if any thread waits.
     pub fn recheck(&self) -> bool {
         let interrupted = self.take_interrupts();
         self.wake(|waiter| {
@@ -244,12 +243,12 @@ impl Signals {
         self.waiters() != 0
     }
 
-    /// Threads that wait.
+    /// Number of waiting threads.
     pub fn waiters(&self) -> usize {
         self.waiter_count.load(Ordering::Relaxed)
     }
 
-    /// Whether a device stored to a mailbox since the last call.
+    /// True if a device stored to a mailbox since the last call.
     fn take_interrupts(&self) -> bool {
         let slabs = self.slabs.lock();
         slabs.mappings.iter().fold(false, |any, slab| {
@@ -259,7 +258,7 @@ impl Signals {
         })
     }
 
-    /// Wakes every waiting thread, to look at what it was told to stop for.
+    /// Wakes every waiting thread to check its stop condition.
     pub fn wake_all(&self) {
         self.wake(|_| true);
     }
@@ -276,9 +275,9 @@ impl Signals {
         }
     }
 
-    /// Blocks until one of `conditions` holds, and returns which and the value that met it. Returns
-    /// `None` at `deadline`, when one of the signals is destroyed or when `stop` says so; whoever changes what `stop`
-    /// sees unparks the thread. `before` is called before the thread blocks, when it can be seen to wait.
+    /// Blocks until one of `conditions` holds, and returns its index and the value that met it. Returns `None` at
+    /// `deadline`, when one of the signals is destroyed, or when `stop` returns true. A thread that changes the result
+    /// of `stop` must unpark the waiter. `before` is called before the thread blocks, after its registration.
     pub fn wait_any(
         &self,
         how: Waiting,
@@ -320,7 +319,7 @@ impl Signals {
     }
 }
 
-/// A thread's place among the waiters; a thread waits in one place at a time.
+/// Registration of a waiting thread. A thread waits in one place at a time.
 struct Registration<'a> {
     signals: &'a Signals,
     id: thread::ThreadId,
@@ -336,7 +335,8 @@ impl Drop for Registration<'_> {
     }
 }
 
-/// Stores when a packet that completes `signal` began and ended, given in ticks of the system's clock, by the GPU's.
+/// Stores the start and end of the packet that completes `signal`, given in ticks of the system's clock, as ticks of
+/// the GPU's.
 pub fn stamp(signal: HsaSignal, start: u64, end: u64) {
     let (start, end) = (device_ticks(start), device_ticks(end));
     let signal = signal.as_ptr();
@@ -348,8 +348,8 @@ pub fn stamp(signal: HsaSignal, start: u64, end: u64) {
     }
 }
 
-/// When the packet that completed `signal` began and ended, in ticks of the system's clock. A signal that no such
-/// packet completed has times all the same, which mean nothing.
+/// Start and end of the packet that completed `signal`, in ticks of the system's clock; meaningless values if no such
+/// packet did.
 pub fn stamps(signal: HsaSignal) -> (u64, u64) {
     let signal = signal.as_ptr();
     // SAFETY: the handle is that of a live signal, by the caller's contract; the fields are aligned and only accessed

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What counters and thread traces have in common: how the workgroups of a dispatch are spread over a GPU, and the
-//! queues whose kernels are looked at.
+//! Common parts of counters and thread traces: placement of a dispatch's workgroups on a GPU, and the queues whose
+//! kernels are observed.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hsa_abi::KernelDispatchPacket;
 use parking_lot::Mutex;
 
-/// Die, engine in it, array and unit of the `number`-th workgroup, and how many there were in that unit before: round
-/// robin over so many dies, shader engines and shader arrays first, then over the units of each, `in_use` in all.
+/// Die, engine in it, array and unit of the `number`-th workgroup, and the number of earlier workgroups in that unit.
+/// Placement is round robin: first over the dies, shader engines and shader arrays, then over the units of each,
+/// `in_use` in all.
 pub fn round_robin(number: usize, in_use: usize, [dies, engines, arrays]: [usize; 3]) -> ([usize; 4], usize) {
     let (turn, number) = (number / in_use, number % in_use);
     let (die, rest) = (number % dies, number / dies);
@@ -18,17 +19,17 @@ pub fn round_robin(number: usize, in_use: usize, [dies, engines, arrays]: [usize
     ([die, engine, rest % arrays, rest / arrays], turn)
 }
 
-/// Workgroups in each dimension.
+/// Number of workgroups in each dimension.
 pub fn groups(packet: &KernelDispatchPacket) -> [u32; 3] {
     [0, 1, 2].map(|axis| packet.grid_size[axis].div_ceil(packet.workgroup_size[axis].into()))
 }
 
-/// The number of a workgroup of so many.
+/// Linear number of a workgroup in a grid of `groups`.
 pub fn number_of(groups: [u32; 3], [x, y, z]: [u32; 3]) -> usize {
     (z as usize * groups[1] as usize + y as usize) * groups[0] as usize + x as usize
 }
 
-/// The work-items of each workgroup; those at the grid's edge may have fewer.
+/// Number of work-items of each workgroup. Workgroups at the grid's edge may have fewer.
 pub fn items_of_groups(packet: &KernelDispatchPacket) -> impl Iterator<Item = u32> {
     let (grid, size) = (packet.grid_size, packet.workgroup_size.map(u32::from));
     let along =
@@ -36,7 +37,7 @@ pub fn items_of_groups(packet: &KernelDispatchPacket) -> impl Iterator<Item = u3
     along(2).flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| x * y * z)))
 }
 
-/// Queues whose kernels are looked at.
+/// Queues whose kernels are observed.
 #[derive(Debug, Default)]
 pub struct Queues {
     queues: Mutex<HashSet<u64>>,
@@ -44,7 +45,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Has kernels of a queue looked at, or not.
+    /// Starts or stops the observation of a queue's kernels.
     pub fn enable(&self, queue: u64, is_on: bool) {
         let mut queues = self.queues.lock();
         if is_on {
@@ -55,7 +56,7 @@ impl Queues {
         self.any.store(!queues.is_empty(), Ordering::Relaxed);
     }
 
-    /// Whether those of a queue are.
+    /// True if a queue's kernels are observed.
     pub fn has(&self, queue: u64) -> bool {
         self.any.load(Ordering::Relaxed) && self.queues.lock().contains(&queue)
     }

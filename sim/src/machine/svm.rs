@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Shared virtual memory: what agents may do with memory that the host program got from elsewhere
-//! (`hsa_amd_svm_*` of `hsa_ext_amd.h`).
+//! Shared virtual memory: agents' access to memory that the host program has from outside of HSA (`hsa_amd_svm_*` of
+//! `hsa_ext_amd.h`).
 //!
-//! Attributes belong to pages. Of the attributes, access and "read only" matter to kernels here; the
-//! others are hints on where memory should be and are only remembered. As with memory that is locked,
-//! the program must keep it mapped while kernels use it.
+//! Attributes belong to pages. Only access and "read only" have an effect on kernels here. The others are hints about
+//! the location of memory and are only stored. As with locked memory, the program must keep the memory mapped while
+//! kernels use it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,12 +16,12 @@ use parking_lot::RwLock;
 use super::agent::{AgentIndex, AgentMask, CPU, agent_handle, agent_index};
 use super::memory::{Allocation, AllocationInfo};
 
-/// What is said of a page.
+/// Attributes of a page.
 #[derive(Clone, Copy, Debug)]
 struct Attributes {
     /// Agents that may access it.
     access: AgentMask,
-    /// Those for which it must not migrate.
+    /// Agents for which it must not migrate.
     in_place: AgentMask,
     model: HsaSvmModel,
     read_only: bool,
@@ -33,7 +33,7 @@ struct Attributes {
     prefetched: HsaAgent,
 }
 
-/// As the kernel driver has them for memory of which nothing was said.
+/// The kernel driver's defaults for memory without attributes.
 impl Default for Attributes {
     fn default() -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Default for Attributes {
 }
 
 impl Attributes {
-    /// Sets an attribute that was checked.
+    /// Sets a checked attribute.
     fn apply(&mut self, pair: &HsaSvmAttributePair) {
         let (value, on) = (pair.value, pair.value != 0);
         let agent = || agent_index(HsaAgent { handle: value }).map(AgentMask::of).unwrap_or_default();
@@ -101,12 +101,12 @@ struct Piece {
     attributes: Attributes,
 }
 
-/// All pages of which something was said.
+/// Attributes of all pages that have any.
 #[derive(Debug, Default)]
 pub struct Svm(RwLock<BTreeMap<u64, Piece>>);
 
 impl Svm {
-    /// The pages around `address` that have the same attributes, if something was said of it.
+    /// The pages around `address` with the same attributes, if it has any.
     pub fn find(&self, address: u64) -> Option<AllocationInfo> {
         let pieces = self.0.read();
         let (&base, piece) = pieces.range(..=address).next_back().filter(|(_, piece)| address < piece.end)?;
@@ -127,8 +127,8 @@ impl Svm {
         Ok(())
     }
 
-    /// Fills in the attributes of whole pages. Where pages differ: indeterminate for the memory model,
-    /// false for flags, the least granularity, no location, no access.
+    /// Fills in the attributes of whole pages. If pages differ: indeterminate for the memory model, false for flags,
+    /// the least granularity, no location, no access.
     pub fn get(
         &self,
         pages: Range<u64>,
@@ -173,7 +173,7 @@ impl Svm {
         Ok(())
     }
 
-    /// Notes that the pages were moved to an agent.
+    /// Records that the pages were prefetched to an agent.
     pub fn prefetched(&self, pages: Range<u64>, agent: AgentIndex) {
         self.change(pages, |attributes| attributes.prefetched = agent_handle(agent));
     }

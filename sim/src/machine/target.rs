@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The GPUs that can be simulated. What a product says of itself is what `rocminfo` shows of it in public reports
-//! to AMD's projects: names (from libdrm's `amdgpu.ids`), chip, revision, clocks, caches, memory less what the
-//! kernel driver keeps, and whether it has a unique id. Revisions that no report shows are 0. Shader engines and dies
-//! are from AMD's specifications and AMDGPUUsage "Processors"; machine numbers are `EF_AMDGPU_MACH_*` of AMDGPUUsage
-//! "ELF header e_flags". AMD has not published those of gfx1250 yet: its row has round numbers in their place.
+//! The GPUs that can be simulated. The properties of a product are those in `rocminfo`'s output in public reports to
+//! AMD's projects: names (from libdrm's `amdgpu.ids`), chip, revision, clocks, caches, memory less the kernel driver's
+//! reserve, and presence of a unique id. Unreported revisions are 0. Shader engines and dies are from AMD's
+//! specifications and AMDGPUUsage "Processors"; machine numbers are `EF_AMDGPU_MACH_*` of AMDGPUUsage "ELF header
+//! e_flags". AMD has not published the properties of gfx1250 yet: its row has round numbers in their place.
 
 use hsa_abi::{
     HSA_GLOBAL_FLAG_COARSE_GRAINED as COARSE, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED as EXTENDED,
@@ -12,7 +12,7 @@ use hsa_abi::{
 };
 use sim_isa::Target;
 
-/// A GPU target and the product that stands for it.
+/// A GPU target and the product that represents it.
 #[derive(Debug)]
 pub struct TargetInfo {
     /// Target name, also the HSA agent name.
@@ -23,7 +23,7 @@ pub struct TargetInfo {
     pub chip_id: u32,
     /// Revision of the chip.
     pub asic_revision: u32,
-    /// Whether the hardware has a unique id; ROCR gives the rest the UUID `GPU-XX`.
+    /// True if the hardware has a unique id. ROCR gives others the UUID `GPU-XX`.
     pub has_unique_id: bool,
     /// Compute units.
     pub compute_units: u32,
@@ -31,16 +31,17 @@ pub struct TargetInfo {
     pub wave_size: u32,
     /// SIMD units of a compute unit.
     pub simds: u32,
-    /// Waves that a SIMD unit holds.
+    /// Maximum number of waves of a SIMD unit.
     pub waves_per_simd: u32,
-    /// Bytes of the data caches, level 1 first.
+    /// Sizes of the data caches in bytes, level 1 first.
     pub caches: &'static [u32],
-    /// Bytes of a cache line, of the level 2 cache.
+    /// Size of a line of the level 2 cache in bytes.
     pub cacheline: u32,
-    /// Bytes of device memory.
+    /// Size of device memory in bytes.
     pub memory: u64,
-    /// Global memory pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`. ROCR gives every GPU a coarse pool, all but gfx12.0
-    /// one that is fine-grained in extended scope, and GPUs of an XGMI hive a fine one (`GpuAgent::InitRegionList`).
+    /// Flags of the global memory pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`. ROCR gives every GPU a coarse-grained
+    /// pool, all but gfx12.0 one that is fine-grained in extended scope, and GPUs of an XGMI hive a fine-grained one
+    /// (`GpuAgent::InitRegionList`).
     pub pools: &'static [u32],
     /// Shader engines over all dies.
     pub shader_engines: u32,
@@ -50,14 +51,14 @@ pub struct TargetInfo {
     pub xcc: u32,
     /// Peak clock in MHz.
     pub clock_mhz: u32,
-    /// Instruction sets it runs, most specific first: target id, with features as the product's driver sets them by
-    /// default, and ELF machine number.
+    /// Supported instruction sets, most specific first: target id, with features in the defaults of the product's
+    /// driver, and ELF machine number.
     pub isas: &'static [(&'static str, u32)],
 }
 
 const KIB: u32 = 1 << 10;
 const GIB: u64 = 1 << 30;
-/// What the kernel driver keeps of the memory of most GPUs.
+/// Memory that the kernel driver reserves on most GPUs, in bytes.
 const KEPT: u64 = 16 << 20;
 
 static TARGETS: &[TargetInfo] = &[
@@ -244,20 +245,20 @@ static TARGETS: &[TargetInfo] = &[
 ];
 
 impl TargetInfo {
-    /// Work-items of a workgroup.
+    /// Maximum number of work-items of a workgroup.
     pub const MAX_WORKGROUP: u32 = sim_wave::MAX_WORKGROUP;
 
-    /// Bytes of LDS of a workgroup.
+    /// Maximum LDS of a workgroup in bytes.
     pub fn lds_bytes(&self) -> u32 {
         Target::from_processor(self.name).map_or(0, sim_wave::lds_bytes)
     }
 
-    /// The unique id of the `device`-th GPU on the PCI bus; 0 where the hardware has none.
+    /// The unique id of the `device`-th GPU on the PCI bus; 0 if the hardware has none.
     pub fn unique_id(&self, device: usize) -> u64 {
         if self.has_unique_id { (0x5349_4d00 | device as u64) << 32 | u64::from(self.chip_id) } else { 0 }
     }
 
-    /// The same in ROCR's form.
+    /// The UUID of the `device`-th GPU on the PCI bus, in ROCR's form.
     pub fn uuid(&self, device: usize) -> String {
         match self.unique_id(device) {
             0 => "GPU-XX".to_owned(),
@@ -265,7 +266,7 @@ impl TargetInfo {
         }
     }
 
-    /// Whether XGMI links it with others of its kind.
+    /// True if XGMI links it with others of its kind.
     pub fn in_hive(&self) -> bool {
         self.pools.contains(&FINE)
     }

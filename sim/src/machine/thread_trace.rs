@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! A GPU's thread traces, as the commands of ROCm's aqlprofile program them: which waves each shader engine runs,
-//! where, and what instructions waves of one compute unit execute.
+//! Thread traces of a GPU, which the commands of ROCm's aqlprofile program: the waves of each shader engine with their
+//! places, and the instructions of one compute unit's waves.
 //!
-//! Each shader engine of each die has registers and a buffer of its own. When a trace is turned off, its tokens go to
-//! the buffer, and the write pointer and the status say how many there were, and whether all had room. What has to be
-//! set for anything to be traced has to be so here, too: the tokens, the kind of shaders, from gfx11 on the queue's
-//! `COMPUTE_THREAD_TRACE_ENABLE`; but for gfx12's `SPI_SQG_EVENT_CTL`.
+//! Each shader engine of each die has registers and a buffer of its own. When a trace is turned off, its tokens are
+//! written to the buffer. The write pointer and the status then give their number, and show if some had no room.
+//! Tracing requires the same settings as on hardware: the tokens, the kind of shaders, and from gfx11 on the queue's
+//! `COMPUTE_THREAD_TRACE_ENABLE`; except for gfx12's `SPI_SQG_EVENT_CTL`.
 //!
-//! Workgroups go round robin: over the dies, shader engines and shader arrays first, then over the units of each, and
-//! those of a unit begin at one SIMD after the other. A kernel's waves are traced when it ends: workgroup by workgroup,
-//! each one's waves beginning, then their instructions as they ran, then their ends. There are no other times.
+//! Workgroups are placed round robin: first over the dies, shader engines and shader arrays, then over the units of
+//! each. The workgroups of a unit begin at one SIMD after the other. A kernel's waves are traced when it ends,
+//! workgroup by workgroup: the starts of its waves, then their instructions in order of execution, then their ends.
+//! There are no other times.
 
 mod tokens;
 
@@ -35,10 +36,10 @@ use super::spread::{Queues, groups, items_of_groups, number_of, round_robin};
 use super::{device_ticks, now};
 use tokens::{Place, Tokens, Wanted};
 
-/// The four registers whose values go to the trace.
+/// The four registers whose writes appear in the trace.
 const USERDATA: RangeInclusive<u32> = SQ_THREAD_TRACE_USERDATA_2 - 2..=SQ_THREAD_TRACE_USERDATA_2 + 1;
 
-/// Where waves run.
+/// Layout of the places where waves run.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     generation: Generation,
@@ -48,17 +49,17 @@ struct Plan {
     /// Shader arrays of an engine, and units of an array.
     arrays: usize,
     units: usize,
-    /// How many of all these units workgroups run at.
+    /// Number of these units that workgroups run at.
     in_use: usize,
 }
 
-/// What a register is for.
+/// Meaning of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Register {
     Base,
     BaseHigh,
     Size,
-    /// gfx11: both.
+    /// Size and base high of gfx11, in one register.
     SizeAndBaseHigh,
     Mask,
     Tokens,
@@ -76,45 +77,45 @@ enum Register {
 /// The registers and the trace of a shader engine.
 #[derive(Debug, Default)]
 struct Engine {
-    /// The first page of the buffer, and how many it has.
+    /// First page of the buffer, and its number of pages.
     base: u64,
     pages: u32,
     mask: u32,
     tokens: u32,
     instructions: u32,
-    /// The trace, while there is one.
+    /// The running trace, if any.
     trace: Option<Tokens>,
-    /// Where the buffer of the last trace is, the bytes in it, and tokens that had no room there.
+    /// Buffer address of the last trace, its size in bytes, and its number of tokens without room.
     start: u64,
     written: u64,
     lost: u32,
 }
 
-/// A die.
+/// Registers and engines of a die.
 #[derive(Debug)]
 struct Die {
     index: u32,
     engines: Vec<Engine>,
 }
 
-/// What is to be stored in a buffer.
+/// Data of a trace that has ended, to be stored in its buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// Where.
+    /// Address in the buffer.
     pub address: u64,
-    /// What: whole blocks of 32 bytes.
+    /// Bytes, in whole blocks of 32.
     pub bytes: Vec<u8>,
 }
 
 /// The thread traces of an agent.
 #[derive(Debug)]
 pub struct ThreadTrace {
-    /// None where they are not known.
+    /// Layout; `None` if the GPU's traces are unknown.
     plan: Option<Plan>,
     dies: Mutex<Vec<Die>>,
-    /// The queues whose waves are traced, from gfx10 on.
+    /// Queues whose waves are traced, from gfx10 on.
     pub queues: Queues,
-    /// Whether there is a trace.
+    /// True if a trace is running.
     any: AtomicBool,
 }
 
@@ -180,8 +181,8 @@ impl Plan {
         Some(found)
     }
 
-    /// The engines of a die that `GRBM_GFX_INDEX` names: all, or one. Traces are of whole engines, of which the first
-    /// array has the registers.
+    /// Engines of a die that `GRBM_GFX_INDEX` selects: all, or one. A trace covers a whole engine, whose first array
+    /// has the registers.
     fn engines_at(&self, index: u32) -> Result<std::ops::Range<usize>, String> {
         let engine = (index >> 16 & 0xff) as usize;
         if index & INSTANCE_BROADCAST == 0 || index & ARRAY_BROADCAST == 0 && index >> 8 & 0xff != 0 {
@@ -211,7 +212,7 @@ impl Plan {
 }
 
 impl Engine {
-    /// Begins a trace, or ends it.
+    /// Begins or ends a trace.
     fn control(&mut self, plan: &Plan, control: u32) -> Result<Option<Finished>, String> {
         match (plan.is_on(control), self.trace.take()) {
             (true, None) => {
@@ -260,7 +261,7 @@ impl Engine {
 }
 
 impl ThreadTrace {
-    /// Those of a GPU; none of the CPU.
+    /// Creates the traces of a GPU; the CPU has none.
     pub fn new(gpu: Option<&Gpu>) -> Self {
         let plan = gpu.and_then(Plan::new);
         let engines = |plan: &Plan| (0..plan.engines).map(|_| Engine::default()).collect();
@@ -269,12 +270,12 @@ impl ThreadTrace {
         Self { dies: Mutex::new(dies.collect()), plan, queues: Queues::default(), any: AtomicBool::new(false) }
     }
 
-    /// Whether it has a register.
+    /// True if the register belongs to thread traces.
     pub fn has(&self, register: u32) -> bool {
         self.plan.is_some_and(|plan| plan.register(register).is_some())
     }
 
-    /// Writes a register in the dies that `selected` has bits of. Returns what traces that have ended then store.
+    /// Writes a register of the dies whose bits are set in `selected`. Returns the data of traces that have ended.
     pub fn write(&self, selected: u32, register: u32, value: u32) -> Result<Vec<Finished>, String> {
         let Some(plan) = &self.plan else { return Ok(Vec::new()) };
         let mut finished = Vec::new();
@@ -323,8 +324,8 @@ impl ThreadTrace {
         Ok(finished)
     }
 
-    /// Reads a register of the shader engine that is named in the die that `selected` has the bit of; the status also
-    /// of several, where each bit is of any.
+    /// Reads a register of the selected shader engine in the die whose bit is set in `selected`. The status can be read
+    /// of several engines; the result is the OR of their bits.
     pub fn read(&self, selected: u32, register: u32) -> Result<u32, String> {
         let plan = self.plan.as_ref().ok_or("this GPU's thread traces are not known")?;
         let kind = plan.register(register).ok_or_else(|| format!("register {register:#x} is none of traces"))?;
@@ -343,13 +344,13 @@ impl ThreadTrace {
         value.ok_or_else(|| "no die is named".to_owned())
     }
 
-    /// The plan, if waves of a queue are traced.
+    /// Layout, if waves of a queue are traced.
     fn plan_for(&self, queue: u64) -> Option<&Plan> {
         let plan = self.plan.as_ref().filter(|_| self.any.load(Ordering::Relaxed))?;
         (plan.generation == Generation::Gfx9 || self.queues.has(queue)).then_some(plan)
     }
 
-    /// Takes the instructions of a queue's kernel, if any are traced.
+    /// Returns a collector for the instructions of a queue's kernel, if any are traced.
     pub fn follow(&self, queue: u64, packet: &KernelDispatchPacket) -> Option<Follower> {
         let plan = *self.plan_for(queue)?;
         let (groups, mut targets, mut most) = (groups(packet), HashSet::new(), 0);
@@ -371,8 +372,7 @@ impl ThreadTrace {
         (!targets.is_empty()).then_some(Follower { plan, groups, targets, kept })
     }
 
-    /// Adds a kernel of a queue that has run, in waves of so many lanes, with its instructions where they were
-    /// followed.
+    /// Adds a completed kernel of a queue, with its wave size, and with its instructions if they were collected.
     pub fn add(
         &self,
         queue: u64,
@@ -412,14 +412,14 @@ impl ThreadTrace {
     }
 }
 
-/// Takes the instructions of those workgroups of a dispatch that are traced.
+/// Collector of the instructions of a dispatch's traced workgroups.
 pub struct Follower {
     plan: Plan,
-    /// Workgroups in each dimension.
+    /// Number of workgroups in each dimension.
     groups: [u32; 3],
-    /// Dies, engines, arrays and units whose workgroups are.
+    /// Dies, engines, arrays and units with traced workgroups.
     targets: HashSet<(usize, usize, u32, u32)>,
-    /// How many instructions more there is room for, and those of workgroups by their numbers.
+    /// Number of further instructions with room in the buffer, and the collected ones by number of the workgroup.
     kept: Mutex<(usize, HashMap<usize, Vec<Executed>>)>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `HSA_SIM_TRACE` asks for: packets with their commands, or kernels, their waves or their instructions, on
-//! standard error as they run.
+//! Trace for `HSA_SIM_TRACE`: packets with their commands, or kernels, their waves or their instructions, on standard
+//! error as they run.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use sim_wave::{Counters, Listener};
 
 use super::packet::{Packet, Work};
 
-/// How much is told.
+/// Level of detail of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// What queues' packets are, and the commands that they call.
+    /// Packets of queues, and the PM4 commands that they call.
     Packet,
-    /// That kernels begin and end.
+    /// Start and end of kernels.
     Kernel,
-    /// And that waves do.
+    /// Also start and end of waves.
     Wave,
-    /// And each instruction.
+    /// Also each instruction.
     Instruction,
 }
 
-/// What is told.
+/// Requested trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// How much.
+    /// Level of detail.
     pub detail: Detail,
-    /// A part of the names of the kernels that it is told of.
+    /// Only kernels whose names contain this text are traced.
     pub filter: String,
 }
 
 impl Asked {
-    /// Reads `detail` or `detail,filter`. The error says what there is.
+    /// Parses `detail` or `detail,filter`. The error lists the accepted values.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (detail, filter) = text.split_once(',').unwrap_or((text, ""));
         let detail = match detail {
@@ -52,7 +52,7 @@ impl Asked {
         Ok(Self { detail, filter: filter.to_owned() })
     }
 
-    /// Tells that a kernel begins, and gives what tells the rest; nothing if its name does not match.
+    /// Traces the start of a kernel, and returns the trace of its dispatch; `None` if its name does not match.
     pub fn begin(&self, name: &str, packet: &KernelDispatchPacket, of: &str) -> Option<OfDispatch> {
         if self.detail == Detail::Packet || !name.contains(&self.filter) {
             return None;
@@ -67,7 +67,7 @@ impl Asked {
 }
 
 impl Asked {
-    /// Tells what packet `id` of the queue `of` is, when it starts to run.
+    /// Traces packet `id` of the queue `of` when it starts to run.
     pub fn packet(&self, packet: &Packet, id: u64, of: &str) {
         let header = packet.header;
         let scope = |scope: HsaFenceScope| match scope {
@@ -98,7 +98,7 @@ impl Asked {
         ));
     }
 
-    /// Tells a command of packet `id`, at a dword of its commands, if packets are told.
+    /// Traces a command of packet `id`, at a dword of its commands, if packets are traced.
     pub fn command(&self, id: u64, at: usize, command: impl FnOnce() -> String) {
         if self.detail == Detail::Packet {
             tell(&format!("packet {id}, dword {at}: {}", command()));
@@ -110,19 +110,19 @@ fn tell(text: &str) {
     eprintln!("hsa-sim: trace: {text}");
 }
 
-/// Tells of a dispatch.
+/// Trace of a dispatch.
 pub struct OfDispatch {
     detail: Detail,
     kernel: String,
 }
 
 impl OfDispatch {
-    /// What is told of waves, if they are.
+    /// Listener to waves, if they are traced.
     pub fn listener(&self) -> Option<&dyn Listener> {
         (self.detail > Detail::Kernel).then_some(self as _)
     }
 
-    /// Tells that the kernel has ended.
+    /// Traces the end of the kernel.
     pub fn end(&self, counters: &Counters, time: Duration) {
         let Counters { waves, wave_instructions, .. } = counters;
         let milliseconds = 1e3 * time.as_secs_f64();

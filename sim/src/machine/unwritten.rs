@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What nobody has written of the memory of GPUs: of allocations that the host never had access to, if the check `init`
-//! is made. All other memory counts as written, as nobody tells of what the host writes.
+//! Uninitialized GPU memory, for the check `init`: the unwritten bytes of allocations that the host never had access
+//! to. All other memory counts as initialized, because host writes cannot be observed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sim_wave::{PAGE, Page};
 
-/// The allocations, by first address.
+/// Followed allocations, by first address.
 #[derive(Default)]
 pub struct Unwritten(Mutex<BTreeMap<u64, Followed>>);
 
-/// An allocation. It begins at a page that has no other.
+/// A followed allocation. No other allocation is on its pages.
 struct Followed {
     end: u64,
-    /// Those of its pages of which something was written, by number; `None` where all was.
+    /// Pages with written bytes, by number; `None` for fully written ones.
     pages: HashMap<u64, Option<Arc<Page>>>,
 }
 
@@ -28,22 +28,22 @@ impl std::fmt::Debug for Unwritten {
 }
 
 impl Unwritten {
-    /// Follows an allocation, of which nobody has written anything.
+    /// Starts to follow an allocation, which is uninitialized.
     pub fn follow(&self, range: Range<u64>) {
         self.0.lock().insert(range.start, Followed { end: range.end, pages: HashMap::new() });
     }
 
-    /// Follows the allocation that begins at `base` no further, if it does.
+    /// Stops following the allocation that begins at `base`, if it is followed.
     pub fn forget(&self, base: u64) {
         self.0.lock().remove(&base);
     }
 
-    /// A range is written, by other things than kernels.
+    /// Marks a range as written by something other than a kernel.
     pub fn written(&self, range: Range<u64>) {
         self.change(range, false);
     }
 
-    /// What was in a range no longer counts.
+    /// Marks a range as uninitialized again.
     pub fn renew(&self, range: Range<u64>) {
         self.change(range, true);
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use sim_wave::Unwritten as _;
 
-    /// Whether a byte is.
+    /// True if a byte is uninitialized.
     fn is_unwritten(memory: &Unwritten, address: u64) -> bool {
         memory.page(address / PAGE, false).is_some_and(|page| page.is_unwritten(address))
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The virtual memory functions (`hsa_amd_vmem_*` of `hsa_ext_amd.h`): address ranges that are reserved,
-//! memory that is created without an address, and mappings of the one in the other.
+//! The virtual memory functions (`hsa_amd_vmem_*` of `hsa_ext_amd.h`): reserved address ranges, memory that is created
+//! without an address, and mappings of the memory in the ranges.
 //!
-//! Memory is an anonymous file, so that it can be mapped at several addresses at once. Each mapping is
-//! an entry of the memory map, which nobody may access until access is given.
+//! Memory is an anonymous file, so that it can be mapped at several addresses at once. Each mapping is an entry of the
+//! memory map, without access until access is set.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
@@ -39,13 +39,13 @@ struct Memory {
 struct State {
     reservations: BTreeMap<u64, Reservation>,
     memories: HashMap<u64, Memory>,
-    /// By address: bytes and the memory's handle.
+    /// Size and the memory's handle, by address.
     mappings: BTreeMap<u64, (usize, u64)>,
     next_handle: u64,
 }
 
 impl State {
-    /// Drops memory that is released and mapped nowhere.
+    /// Frees memory that is released and mapped nowhere.
     fn collect(&mut self, handle: u64) {
         if self.memories.get(&handle).is_some_and(|memory| memory.released && memory.mapped == 0) {
             self.memories.remove(&handle);
@@ -92,7 +92,7 @@ impl Vmem {
         Ok(base)
     }
 
-    /// Gives a whole reservation back, in which nothing may be mapped.
+    /// Frees a whole reservation. Nothing may be mapped in it.
     pub fn free(&self, map: &MemoryMap, base: u64, size: usize) -> Result<(), HsaStatus> {
         let reservation = {
             let mut state = self.0.lock();
@@ -109,7 +109,7 @@ impl Vmem {
         Ok(())
     }
 
-    /// Makes zeroed memory of a pool that has no address yet.
+    /// Creates zeroed memory of a pool, without an address.
     pub fn create(&self, pool: Pool, size: usize, limit: u64) -> Result<HsaVmemAllocHandle, HsaStatus> {
         if size == 0 || !size.is_multiple_of(PAGE) {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
@@ -135,7 +135,7 @@ impl Vmem {
         Ok(HsaVmemAllocHandle { handle })
     }
 
-    /// Gives memory back, which goes away with its last mapping.
+    /// Releases memory. It is freed with its last mapping.
     pub fn release(&self, handle: HsaVmemAllocHandle) -> Result<(), HsaStatus> {
         let mut state = self.0.lock();
         let memory = state.memories.get_mut(&handle.handle).filter(|memory| !memory.released);
@@ -144,7 +144,7 @@ impl Vmem {
         Ok(())
     }
 
-    /// Maps all of a memory at addresses that are reserved and free.
+    /// Maps all of a memory at reserved and unmapped addresses.
     pub fn map(&self, map: &MemoryMap, base: u64, size: usize, handle: HsaVmemAllocHandle) -> Result<(), HsaStatus> {
         let mut state = self.0.lock();
         if !state.is_reserved(base, size) || !state.is_free(base, size) || !base.is_multiple_of(PAGE as u64) {
@@ -193,7 +193,7 @@ impl Vmem {
         Ok(())
     }
 
-    /// Changes what some agents may do with a whole mapping: read, write.
+    /// Changes the rights of some agents to a whole mapping: read, write.
     pub fn set_access(
         &self,
         map: &MemoryMap,
@@ -217,8 +217,8 @@ impl Vmem {
         Ok(())
     }
 
-    /// Changes what some agents may do with the mapping that `address` lies in and with those that follow it without a
-    /// gap.
+    /// Changes the rights of some agents to the mapping that contains `address`, and to the adjacent mappings behind
+    /// it.
     pub fn allow(&self, map: &MemoryMap, address: u64, rights: &[(AgentIndex, bool, bool)]) -> Result<(), HsaStatus> {
         let run = {
             let state = self.0.lock();
@@ -238,12 +238,12 @@ impl Vmem {
         run.into_iter().try_for_each(|(base, bytes)| self.set_access(map, base, bytes, rights))
     }
 
-    /// All reservations: base and bytes.
+    /// All reservations: base and size.
     pub fn reservations(&self) -> Vec<(u64, usize)> {
         self.0.lock().reservations.iter().map(|(&base, reservation)| (base, reservation.size)).collect()
     }
 
-    /// All memory that was not given back: handle, bytes and whose memory it is.
+    /// All memory that is not released: handle, size and owner.
     pub fn memories(&self) -> Vec<(u64, usize, AgentIndex)> {
         let state = self.0.lock();
         let kept = state.memories.iter().filter(|(_, memory)| !memory.released);
@@ -252,7 +252,7 @@ impl Vmem {
         kept
     }
 
-    /// The reservation that `address` lies in: base and bytes.
+    /// The reservation that contains `address`: base and size.
     pub fn reservation(&self, address: u64) -> Option<(u64, usize)> {
         let state = self.0.lock();
         let (&base, reservation) = state.reservations.range(..=address).next_back()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Kernels that run long: one that takes some seconds is named on standard error, one that takes longer than
-//! `HSA_SIM_TIMEOUT` allows is stopped, which fails its queue.
+//! Watchdog for long-running kernels. A kernel that runs for some seconds is named on standard error. A kernel that
+//! exceeds `HSA_SIM_TIMEOUT` is stopped, which fails its queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use super::execute::Kernel;
 
-/// A queue's kernel is named after this time; the queue's next one, or the same again, after twice that, and so on.
+/// Time after which a queue's kernel is named first. The time doubles with each message of the queue.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// What a queue runs, and since when.
+/// Running kernels of a queue, with their start times.
 pub struct Watchdog {
     runs: Mutex<Runs>,
     slow: Mutex<Duration>,
@@ -22,9 +22,9 @@ pub struct Watchdog {
 
 #[derive(Default)]
 struct Runs {
-    /// In the order in which they began.
+    /// Running kernels, in the order in which they began.
     all: Vec<Arc<Run>>,
-    /// Whether those that begin are to stop at once.
+    /// True if kernels that begin must stop at once.
     cancelled: bool,
 }
 
@@ -34,7 +34,7 @@ struct Run {
     cancel: AtomicBool,
 }
 
-/// A kernel under way, until it is dropped.
+/// A running kernel, until dropped.
 pub struct Running<'a> {
     watchdog: &'a Watchdog,
     run: Arc<Run>,
@@ -47,7 +47,7 @@ impl Default for Watchdog {
 }
 
 impl Watchdog {
-    /// The queue begins a kernel.
+    /// Records that the queue begins a kernel.
     pub fn begin(&self, kernel: &Arc<Kernel>) -> Running<'_> {
         let mut runs = self.runs.lock();
         let cancel = AtomicBool::new(runs.cancelled);
@@ -56,15 +56,14 @@ impl Watchdog {
         Running { watchdog: self, run }
     }
 
-    /// Stops the kernels under way and all later ones.
+    /// Stops the running kernels and all later ones.
     pub fn cancel(&self) {
         let mut runs = self.runs.lock();
         runs.cancelled = true;
         runs.all.iter().for_each(|run| run.cancel.store(true, Ordering::Relaxed));
     }
 
-    /// Stops the kernel that runs longest, if that is `limit`; returns what is to be said of it when it has run for
-    /// long.
+    /// Stops the longest-running kernel if it exceeds `limit`. Returns a message about a kernel that has run for long.
     pub fn look(&self, limit: Option<Duration>) -> Option<String> {
         let longest = self.runs.lock().all.first().cloned()?;
         let time = longest.start.elapsed();
@@ -84,7 +83,7 @@ impl Watchdog {
 }
 
 impl Running<'_> {
-    /// What the kernel looks at to stop early.
+    /// Flag that the kernel polls to stop early.
     pub fn flag(&self) -> &AtomicBool {
         &self.run.cancel
     }
@@ -96,7 +95,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Whether `time` is long enough to be told; then only twice as long is, the next time.
+/// True if a message about a kernel that has run for `time` is due. Then doubles the time until the next message.
 fn is_due(slow: &mut Duration, time: Duration) -> bool {
     let is_due = time >= *slow;
     if is_due {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The doorbell watcher: one thread that notices what nobody announces.
+//! The doorbell watcher: one thread that polls for bare stores.
 //!
-//! A doorbell is rung by a bare store, so something has to look at it. A queue's own processor looks
-//! for a while after its last packet and then parks; from there on this thread looks at all doorbells
-//! together, at intervals that double from `FIRST` to `RECENT` after a doorbell was rung, and to
-//! `LONG` when none was rung for `QUIET`. Host threads that begin to wait for a signal look once as
-//! well, so that only who rings and never waits can be that late.
+//! A doorbell is rung by a bare store, so a thread must poll it. A queue's own processor polls for a while after its
+//! last packet and then parks. From then on this thread polls all doorbells together, at intervals that double from
+//! `FIRST` to `RECENT` after a doorbell was rung, and to `LONG` when none was rung for `QUIET`. A host thread that
+//! begins to wait for a signal polls once as well, so that the long intervals delay only programs that ring and never
+//! wait.
 //!
-//! The watcher also re-checks waiting threads, whose signals a kernel or the host may change by a bare
-//! store, and looks after kernels that run long. With neither queues nor waiters it sleeps until there are some.
+//! The watcher also re-checks waiting threads, whose signals a kernel or the host may change by a bare store, and
+//! long-running kernels. Without queues and waiters it sleeps until there are some.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const FIRST: Duration = Duration::from_micros(20);
 const RECENT: Duration = Duration::from_micros(100);
 const LONG: Duration = Duration::from_millis(1);
 const QUIET: Duration = Duration::from_millis(200);
-/// How often long-running kernels are looked after.
+/// Interval of checks of long-running kernels.
 const KERNELS: Duration = Duration::from_millis(100);
 
 /// The watcher's thread.
@@ -42,14 +42,14 @@ impl Watcher {
         Ok(())
     }
 
-    /// Tells the thread that there is something new to watch.
+    /// Wakes the thread because there is something new to watch.
     pub fn wake(&self) {
         if let Some(thread) = &*self.thread.lock() {
             thread.thread().unpark();
         }
     }
 
-    /// Ends the thread; the machine must say that it is stopping.
+    /// Ends the thread. The machine must already be stopping.
     pub fn stop(&self) {
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
@@ -87,7 +87,7 @@ fn watch(machine: &Machine) {
     }
 }
 
-/// Lets this thread's short sleeps end on time, rather than up to 50 us late.
+/// Makes this thread's short sleeps end on time, instead of up to 50 us late.
 pub fn precise_sleep() {
     // SAFETY: this only sets the calling thread's timer slack, in nanoseconds.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! A profile as a page that needs nothing but a browser: each kernel's code, with heat.
+//! A profile as a self-contained HTML page: each kernel's code as a heat map.
 
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ pub fn page(kernels: &[(&Key, &Profiled)]) -> String {
     page
 }
 
-/// Text of HTML.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

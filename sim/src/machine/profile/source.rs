@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Source lines of instructions, where a code object has them.
+//! Source lines of instructions, from a code object's debug information.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use gimli::{Dwarf, EndianSlice, LittleEndian};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection};
 
-/// A code object that is loaded, for its debug information.
+/// Debug information of a loaded code object.
 pub struct Sources {
     elf: Vec<u8>,
     /// Loaded address less address in the file.
@@ -17,13 +17,13 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Of the code object `elf`, which is loaded `delta` bytes behind where the file says.
+    /// Creates the sources of the code object `elf`, which is loaded `delta` bytes behind its file addresses.
     pub fn new(elf: &[u8], delta: i64) -> Self {
         Self { elf: elf.to_vec(), delta }
     }
 
-    /// The name of the file and the line of each of the instructions at these addresses. The bytes are not trusted:
-    /// where there is nothing to be made of them, there are no lines.
+    /// Returns the file name and line of each instruction at these addresses. Malformed debug information gives no
+    /// lines.
     pub fn locate(&self, addresses: impl Iterator<Item = u64>) -> Vec<Option<String>> {
         let context = self.context();
         let locate = |address: u64| {

@@ -34,7 +34,7 @@ pub fn text(kernels: &[(&Key, &Profiled)]) -> String {
     text
 }
 
-/// What a kernel did in all, in a sentence.
+/// Total figures of a kernel, in a sentence.
 pub fn summary(profiled: &Profiled) -> String {
     let some = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     format!(
@@ -47,21 +47,21 @@ pub fn summary(profiled: &Profiled) -> String {
     )
 }
 
-/// An instruction's figures as people read them; empty where there is nothing to tell.
+/// Formatted figures of an instruction. A cell is empty if there is nothing to show.
 pub struct Cells {
-    /// Active lanes of an execution.
+    /// Average number of active lanes of an execution.
     pub lanes: String,
-    /// Of the executions, in percent.
+    /// Divergent executions, in percent.
     pub divergent: String,
-    /// In all.
+    /// Bytes in total.
     pub bytes: String,
-    /// Cache lines of an execution, and the fewest.
+    /// Average number of cache lines of an execution, and the minimum possible.
     pub lines: String,
-    /// Passes of an execution, and the fewest.
+    /// Average number of passes of an execution, and the minimum possible.
     pub passes: String,
 }
 
-/// See there.
+/// Formats the figures of an instruction.
 pub fn cells(figures: &Figures) -> Cells {
     let per_time = |count: u64| format!("{:.1}", count as f64 / figures.times as f64);
     let of_fewest = |count: u64, fewest: u64| match count {
@@ -81,7 +81,7 @@ pub fn cells(figures: &Figures) -> Cells {
     }
 }
 
-/// An object for each kernel, in front of one for each of its instructions.
+/// Formats JSON: an object for each kernel, followed by one for each of its instructions.
 pub fn json(kernels: &[(&Key, &Profiled)]) -> String {
     let mut json = String::new();
     for ((name, target, hash), profiled) in kernels {

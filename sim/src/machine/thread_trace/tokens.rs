@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The tokens of thread traces, as ROCm's trace decoder reads them (`gfx9token.h`, `gfx10token.h`, `gfx12token.h` of
+//! Tokens of thread traces, in the format of ROCm's trace decoder (`gfx9token.h`, `gfx10token.h`, `gfx12token.h` of
 //! rocprof-trace-decoder; for gfx9 also the `SQ_THREAD_TRACE_WORD_*` fields of the kernel driver's headers).
 //!
-//! Tokens of gfx9 are of 16-bit words and begin with their type. Those of later generations are of 4-bit ones and begin
-//! with a prefix of 3 to 8 bits; a header says which generation they are of. A time is the distance from the token
-//! before: here each wave and instruction comes one unit after what was before it.
+//! Tokens of gfx9 consist of 16-bit words and begin with their type. Tokens of later generations consist of 4-bit units
+//! and begin with a prefix of 3 to 8 bits; a header states the generation. A time is the distance from the previous
+//! token: here each wave and instruction comes one unit after its predecessor.
 
 use hsa_abi::compute::COMPUTE_DISPATCH_INITIATOR;
 use hsa_abi::performance::Generation;
 use hsa_abi::thread_trace::{gfx9, gfx11};
 use sim_wave::Class;
 
-/// Where a wave is in its shader engine.
+/// Position of a wave in its shader engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Shader array.
@@ -21,14 +21,14 @@ pub struct Place {
     pub unit: u32,
     /// SIMD unit.
     pub simd: u32,
-    /// Which of the waves there.
+    /// Number of the wave in the SIMD unit.
     pub slot: u32,
 }
 
-/// What is wanted of a trace.
+/// Requested contents of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Whether there are waves of compute shaders.
+    /// True for waves of compute shaders.
     pub waves: bool,
     /// `SQ_THREAD_TRACE_MASK`.
     pub mask: u32,
@@ -39,12 +39,12 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether there are tokens of a type of gfx9.
+    /// True if tokens of this gfx9 type are requested.
     fn has(&self, token: u32) -> bool {
         self.tokens >> token & 1 != 0
     }
 
-    /// Whether there are instructions of waves at a place. Every one of gfx9's SIMD units may be traced, of later
+    /// True if instructions of waves at this place are requested. gfx9 can trace all SIMD units of a unit, later
     /// generations one.
     pub fn instructions_at(&self, generation: Generation, place: Place) -> bool {
         let Place { array, unit, simd, .. } = place;
@@ -59,27 +59,27 @@ impl Wanted {
         }
     }
 
-    /// Whether any wave of a workgroup at this unit of an array may have instructions.
+    /// True if instructions of any wave of a workgroup at this unit of an array may be requested.
     pub fn instructions_of(&self, generation: Generation, array: u32, unit: u32) -> bool {
         self.waves && (0..4).any(|simd| self.instructions_at(generation, Place { array, unit, simd, slot: 0 }))
     }
 }
 
-/// Tokens in the order of their bits, as many as there is room for.
+/// Bit stream of tokens, with a size limit.
 #[derive(Debug)]
 pub struct Tokens {
     generation: Generation,
     wanted: Wanted,
     bytes: Vec<u8>,
-    /// The last byte has its lower half only.
+    /// True if only the lower half of the last byte is used.
     is_half: bool,
     limit: usize,
-    /// Tokens that there was no room for.
+    /// Number of tokens without room.
     pub lost: u32,
 }
 
 impl Tokens {
-    /// A trace that begins now, with room for so many bytes.
+    /// Starts a trace, with room for `limit` bytes.
     pub fn new(generation: Generation, wanted: Wanted, limit: usize, ticks: u64) -> Self {
         let mut tokens = Self { generation, wanted, bytes: Vec::new(), is_half: false, limit, lost: 0 };
         match generation {
@@ -102,24 +102,24 @@ impl Tokens {
         tokens
     }
 
-    /// How many bytes there may be.
+    /// Size limit in bytes.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// What is wanted.
+    /// Requested contents.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }
 
-    /// All of it, filled up to whole blocks of so many bytes; to its end where something was lost.
+    /// Returns all bytes, padded to whole blocks, or to the limit if tokens were lost.
     pub fn finish(mut self, block: usize) -> Vec<u8> {
         let length = if self.lost > 0 { self.limit } else { self.bytes.len().next_multiple_of(block) };
         self.bytes.resize(length, 0);
         self.bytes
     }
 
-    /// Appends a token of so many bits, a multiple of 4.
+    /// Appends a token of `bits` bits, a multiple of 4.
     fn push(&mut self, token: u64, bits: usize) {
         let used = self.bytes.len() * 2 - usize::from(self.is_half);
         // What comes when something was lost would be read at a wrong time.
@@ -137,7 +137,7 @@ impl Tokens {
         }
     }
 
-    /// A register was written by the packet processor: one of compute shaders, or of user data.
+    /// Adds a register write by the packet processor: a register of compute shaders, or user data.
     pub fn register(&mut self, register: u32, value: u32, is_compute: bool) {
         let (register, value) = (u64::from(register), u64::from(value));
         // Counted from the first register of compute shaders.
@@ -164,7 +164,7 @@ impl Tokens {
         }
     }
 
-    /// A wave of so many work-items begins.
+    /// Adds the start of a wave with `items` work-items.
     pub fn wave_start(&mut self, place: Place, items: u32) {
         let [array, unit, simd, slot] = [place.array, place.unit, place.simd, place.slot].map(u64::from);
         let items = u64::from(items);
@@ -185,7 +185,7 @@ impl Tokens {
         }
     }
 
-    /// A wave ends.
+    /// Adds the end of a wave.
     pub fn wave_end(&mut self, place: Place) {
         let [array, unit, simd, slot] = [place.array, place.unit, place.simd, place.slot].map(u64::from);
         if !self.has_waves(gfx9::TOKEN_WAVE_END) {
@@ -200,7 +200,7 @@ impl Tokens {
         }
     }
 
-    /// Whether waves have tokens; which of gfx9's is named.
+    /// True if waves are requested. `token` is gfx9's type.
     fn has_waves(&self, token: u32) -> bool {
         self.wanted.waves
             && match self.generation {
@@ -209,7 +209,7 @@ impl Tokens {
             }
     }
 
-    /// A wave executes an instruction.
+    /// Adds an instruction of a wave.
     pub fn instruction(&mut self, place: Place, class: Class) {
         if !self.wanted.waves || !self.wanted.instructions_at(self.generation, place) {
             return;
@@ -240,7 +240,7 @@ impl Tokens {
     }
 }
 
-/// What an instruction token of gfx9 says; what is not issued to a unit has none.
+/// Kind in gfx9's instruction token; `None` for instructions that are not issued to a unit.
 fn gfx9_kind(class: Class) -> Option<u64> {
     match class {
         Class::Smem => Some(0),
@@ -258,7 +258,7 @@ fn gfx9_kind(class: Class) -> Option<u64> {
     }
 }
 
-/// What one of gfx11 and gfx12 says, where it has the same numbers.
+/// Kind in the instruction tokens of gfx11 and gfx12, which have the same numbers.
 fn gfx11_kind(class: Class) -> u64 {
     match class {
         Class::Salu | Class::Valu | Class::Immediate => 0,
@@ -286,7 +286,7 @@ mod tests {
         Wanted { waves: true, mask, tokens, instructions: u32::MAX }
     }
 
-    /// Fields where ROCm's decoder has them.
+    /// The fields must be at the positions of ROCm's decoder.
     #[test]
     fn tokens_of_gfx11_are_as_their_decoder_reads_them() {
         let wanted = wanted(1 << 4 | 3, gfx11::REG_INCLUDE_COMP);
