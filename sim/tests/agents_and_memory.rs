@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What a client finds and how it allocates.
+//! Agents and their properties, memory pools and allocation, as a client uses them.
 
 mod common;
 
@@ -147,7 +147,7 @@ fn pointers_tell_their_allocation_and_its_agents() {
     }
 }
 
-/// As ROCR does not look, which agent could access what.
+/// ROCR does not check in advance which agent could access the memory.
 #[test]
 fn an_engine_that_has_no_access_faults_and_never_signals() {
     passes_alone("an_engine_that_has_no_access_faults_and_never_signals", "gfx1100,gfx1100", || {

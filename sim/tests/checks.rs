@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `HSA_SIM_CHECK` and its like do to a process. Each case runs in one of its own, whose standard error is looked
-//! at.
+//! Effects of `HSA_SIM_CHECK` and related variables on a process. Each case runs in a process of its own; the tests
+//! check its standard error.
 
 mod common;
 
@@ -16,10 +16,10 @@ use hsa_runtime64::hsa::{
     hsa_memory_copy, hsa_sim_memory_part_begin, hsa_sim_memory_part_end, hsa_sim_memory_part_gap,
 };
 
-/// Set in the processes of the cases, to one.
+/// Environment variable with the case, in the processes of the cases.
 const CASE: &str = "CHECKS_CASE";
 
-/// The code object without the wait for the arguments of `fill`, which is `s_nop n`.
+/// Code object whose kernel `fill` has `s_nop n` instead of the wait for its arguments.
 fn without_wait(n: u32) -> Vec<u8> {
     // s_waitcnt lgkmcnt(0), of which the kernel has one.
     let (wait, nop) = (0xbf89_fc07_u32.to_le_bytes(), (0xbf80_0000_u32 + n).to_le_bytes());
@@ -29,7 +29,7 @@ fn without_wait(n: u32) -> Vec<u8> {
     code
 }
 
-/// Fills memory twice with a kernel that does not wait, or that does.
+/// Fills memory twice with a kernel that does not wait for its arguments, or with one that does.
 fn act(case: &str) {
     let hsa = Hsa::new();
     if case.starts_with("bounds") {
@@ -65,7 +65,7 @@ fn act(case: &str) {
     }
 }
 
-/// Fills 64 dwords where only 63 are said to be in use; the queue stops there if they are looked at.
+/// Fills 64 dwords of a suballocation of 63. With the check `bounds` the queue stops there.
 fn overrun_part(hsa: &Hsa, is_checked: bool) {
     hsa.handle_faults();
     let code = load_code(hsa.gpu(), GFX11).unwrap();
@@ -99,7 +99,7 @@ fn overrun_part(hsa: &Hsa, is_checked: bool) {
     assert_eq!(end(), if is_checked { HsaStatus::ERROR_INVALID_ALLOCATION } else { HsaStatus::SUCCESS });
 }
 
-/// Counts numbers of a GPU's memory, which are places in LDS, after something has written them.
+/// Counts numbers in GPU memory, which are indices into LDS, after something has written them.
 fn count_numbers(hsa: &Hsa, written: &str) {
     let shared = load_code(hsa.gpu(), include_bytes!("kernels/shared.gfx1100.co")).unwrap();
     let fill = load_code(hsa.gpu(), GFX11).unwrap();
@@ -132,7 +132,7 @@ fn count_numbers(hsa: &Hsa, written: &str) {
     wait_for(done, 0);
 }
 
-/// Has gfx12's workgroups, of one dispatch or of two beside each other, count with atomics of the device's scope, or of
+/// Makes gfx12's workgroups, of one dispatch or of two concurrent ones, count with atomics of the device's scope, or of
 /// a compute unit's.
 fn count_in_memory(hsa: &Hsa, case: &str) {
     let mut code = include_bytes!("kernels/shared.gfx1201.co").to_vec();
@@ -160,7 +160,7 @@ fn count_in_memory(hsa: &Hsa, case: &str) {
     assert_eq!(read(counts, 1), [512]);
 }
 
-/// Fills the same memory twice. Both are published before one of them begins, unless the host waits in between.
+/// Fills the same memory twice. Both packets are published before one of them begins, unless the host waits in between.
 fn fill_beside(hsa: &Hsa, order: &str) {
     let code = load_code(hsa.gpu(), GFX11).unwrap();
     let queues = [0; 2].map(|_| Queue::new(hsa.gpu(), 64));
@@ -194,7 +194,7 @@ fn fill_beside(hsa: &Hsa, order: &str) {
     wait_for(second, 0);
 }
 
-/// Fills the same memory twice by the commands of one packet, and waits for the first kernel if that is asked for.
+/// Fills the same memory twice by the commands of one packet. Waits for the first kernel in between if requested.
 fn fill_by_commands(hsa: &Hsa, between: &str) {
     const WAVE32: u32 = 1 | 1 << 2 | 1 << 15;
     let code = load_code(hsa.gpu(), GFX11).unwrap();
@@ -214,7 +214,7 @@ fn fill_by_commands(hsa: &Hsa, between: &str) {
     wait_for(done, 0);
 }
 
-/// What a case prints of the sim's, with these variables set.
+/// Runs a case with these environment variables. Returns the sim's lines on standard error.
 fn run(case: &str, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "findings_are_told", "--nocapture"])

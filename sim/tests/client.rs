@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder with the sim under the names that the linker and the loader look for.
+/// Creates a folder with the sim under the names that the linker and the loader look for.
 fn library_folder() -> PathBuf {
     let built = std::env::current_exe().unwrap().with_file_name("libhsa_runtime64.so");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hsa");

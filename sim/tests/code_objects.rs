@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Which of a code object's names can be looked up, and that those of every checked-in code object can. One test,
-//! because the environment is the process's.
+//! Look-up of a code object's symbols, for test objects and for every checked-in code object. One test, because the
+//! environment is the process's.
 
 mod common;
 
@@ -73,7 +73,7 @@ fn every_checked_in_code_object_names_its_kernels(hsa: &Hsa) {
     }
 }
 
-/// All code objects of the project, alone (ELF) or in IREE's container.
+/// Collects all code objects of the project, alone (ELF) or in IREE's container.
 fn code_objects(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -96,7 +96,7 @@ fn code_objects(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
 const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
 
-/// The ELF file with another table of names: 20,000 variables that have one name of 4,000 bytes.
+/// The ELF file with another symbol table: 20,000 variables with the same name of 4,000 bytes.
 fn with_names(elf: &[u8]) -> Vec<u8> {
     let mut elf = elf.to_vec();
     elf.resize(elf.len().next_multiple_of(8), 0);
@@ -125,7 +125,7 @@ fn with_names(elf: &[u8]) -> Vec<u8> {
     elf
 }
 
-/// The ELF file with the sections of a type made void.
+/// The ELF file with all sections of a type disabled.
 fn without_section(elf: &[u8], kind: u32) -> Vec<u8> {
     let mut elf = elf.to_vec();
     let table = u64::from_le_bytes(elf[40..48].try_into().unwrap()) as usize;

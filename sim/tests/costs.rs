@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the sim counts of the costs of packets. One test, because counts are the process's.
+//! The sim's counts of packets' costs. One test, because counts are the process's.
 
 mod common;
 
@@ -12,7 +12,7 @@ use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 use hsa_runtime64::machine::costs::{hsa_sim_hold, hsa_sim_iterate_costs};
 
-/// The costs counted so far, those that are not 0.
+/// Costs counted so far, without zeros.
 fn costs() -> BTreeMap<String, u64> {
     unsafe extern "C" fn add(name: *const c_char, count: u64, data: *mut c_void) {
         // SAFETY: the function's contract: a string, and what this test passed.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Every kernel of the driver's device library on every kind of agent, against a plain model on the host: all
-//! alignments of source and target with all lengths to 300 bytes and around those of tiles, large transfers, and the
-//! bytes around each target, which must stay. The same with the kernels that IREE's own driver ships, as a check of the
-//! simulated GPUs by code that other people wrote and compiled. And that the driver's kernels take no more than those.
+//! alignments of source and target with all lengths up to 300 bytes and around tiles' lengths, large transfers, and the
+//! bytes around each target, which must stay. IREE's own kernels run through the same cases, as a check of the
+//! simulated GPUs with code from other authors. The driver's kernels must not cost more than IREE's.
 //!
 //! One test, because the environment is the process's.
 
@@ -19,19 +19,18 @@ use common::*;
 use device_binaries::{DeviceShape, Kernel, PatchDispatchArgs, header_setups, plan_patch_dispatch, select};
 use hsa_abi::HsaAgent;
 
-/// Lengths of transfers that are tried with every alignment, in bytes.
+/// Lengths of transfers that run with every alignment, in bytes.
 const SHORT: RangeInclusive<usize> = 0..=300;
-/// Lengths in bytes around those of one and two tiles, of wave32 and of wave64, that are tried with every alignment of
-/// the target.
+/// Lengths in bytes around one and two tiles, of wave32 and of wave64, that run with every alignment of the target.
 const AROUND_TILES: [RangeInclusive<usize>; 3] = [2030..=2066, 4078..=4114, 8174..=8210];
-/// What is in memory before a kernel writes to it.
+/// Initial value of memory.
 const GUARD: u8 = 0xa5;
-/// Bytes of the largest transfers.
+/// Size of the largest transfers in bytes.
 const LARGE: usize = 64 << 20;
 
-/// Kernels that copy: all those of a library that may be used for a source, a target and a length.
+/// Returns a library's copy kernels for a source, a target and a length.
 type Copies = fn(DeviceShape, u64, u64, u64) -> Vec<Run>;
-/// Kernels that fill `length` bytes with a pattern, likewise.
+/// Returns a library's fill kernels for `length` bytes with a pattern.
 type Fills = fn(DeviceShape, u64, u64, &[u8]) -> Vec<Run>;
 
 #[test]
@@ -57,10 +56,10 @@ fn device_libraries_transfer_exactly_what_they_are_told() {
     }
 }
 
-/// Asserts that the driver's kernels take no more registers, code, LDS, scratch and wave-instructions than IREE's,
-/// which the example `device_library` prints, and on the bulk path no more accesses. Left out are scalar registers,
-/// which no wave of these sizes is short of, and accesses elsewhere: where a range is shorter than a tile several write
-/// the same block.
+/// Asserts that the driver's kernels use no more registers, code, LDS, scratch and wave-instructions than IREE's, which
+/// the example `device_library` prints, and on the bulk path no more accesses. Scalar registers do not count, because
+/// waves of these sizes have enough of them. Accesses on other paths do not count, because several work-items write the
+/// same block if a range is shorter than a tile.
 fn no_worse_than(hsa: &Hsa, agent: HsaAgent, ours: &[u8], theirs: &[u8]) {
     let [mut ours, mut theirs] = [ours, theirs].map(|elf| Library::new(hsa, agent, elf));
     for Row { operation, ours, theirs } in rows(&mut ours, Some(&mut theirs)) {
@@ -83,12 +82,12 @@ fn our_fills(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> V
     vec![our_fill(device, target, length, pattern)]
 }
 
-/// Whether a kernel that moves `size` bytes at once can be tried in reasonable time.
+/// True if a kernel that moves `size` bytes at once runs in reasonable time.
 fn is_quick(size: u64, length: u64) -> bool {
     size == 16 || length <= 1 << 21
 }
 
-/// IREE's copy kernels, with the bytes of the elements that they count, to which addresses and length must be aligned.
+/// IREE's copy kernels, with the size of their elements, to which addresses and length must be aligned.
 fn iree_copies(device: DeviceShape, source: u64, target: u64, length: u64) -> Vec<Run> {
     let kernels = [
         ("iree_hal_amdgpu_device_buffer_copy_x1.kd", 1),
@@ -104,7 +103,7 @@ fn iree_copies(device: DeviceShape, source: u64, target: u64, length: u64) -> Ve
     runs.chain([iree_run(device, unaligned, [source, target, length], length / 16)]).collect()
 }
 
-/// IREE's fill kernels, likewise; the pattern is repeated to 64 bits.
+/// IREE's fill kernels, with the size of their elements. The pattern is repeated to 64 bits.
 fn iree_fills(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> Vec<Run> {
     let bits = u64::from_le_bytes(std::array::from_fn(|i| pattern[i % pattern.len()]));
     let kernels = [
@@ -125,7 +124,7 @@ fn iree_fills(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> 
 }
 
 impl Bench {
-    /// Tries every transfer with kernels of a library; returns how many launches that took.
+    /// Runs every transfer with kernels of a library. Returns the number of launches.
     fn transfers(mut self, copies: Copies, fills: Fills, pattern_lengths: &[usize]) -> usize {
         let mut count = 0;
         for target_offset in 0..16 {
@@ -178,8 +177,8 @@ impl Bench {
         count
     }
 
-    /// Transfers of each of `lengths`, all at once, each to memory of its own at `offset` from an aligned address.
-    /// `transfer` gives the kernels for an address and a length, and the bytes that each must leave there.
+    /// Runs transfers of each of `lengths`, all at once, each to memory of its own at `offset` from an aligned address.
+    /// `transfer` returns the kernels for an address and a length, and the expected bytes.
     fn each_length(
         &mut self,
         lengths: RangeInclusive<usize>,
@@ -218,7 +217,7 @@ impl Bench {
         runs.len()
     }
 
-    /// One large transfer by each kernel that can do it.
+    /// Runs one large transfer with each kernel that supports it.
     fn long(&mut self, target: usize, expected: &[u8], runs: impl Fn(&Self, u64) -> Vec<Run>) -> usize {
         let runs = runs(self, self.target.address() + target as u64);
         for run in &runs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the environment chooses. One test, because the environment is the process's.
+//! Effects of environment variables. One test, because the environment is the process's.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Failures on demand. One test, because the choice is the process's.
+//! Fault injection. One test, because the injected failure is the process's.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;

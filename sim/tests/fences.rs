@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Fences that are missing. One test, because what an agent holds is shared by its queues.
+//! Missing fences. One test, because all queues of an agent share its caches.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Agents of gfx1201 and gfx1250 run code for them. One test, because the environment is the process's.
+//! Agents of gfx1201 and gfx1250 run code for their targets. One test, because the environment is the process's.
 
 mod common;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! GPUs as `HSA_SIM_AGENTS` builds them in: their pools, and who may access what. Expected is what ROCR answers
+//! GPUs with settings of `HSA_SIM_AGENTS`: their pools, and access between agents. The expected values are ROCR's
 //! (`MemoryRegion::GetAccessInfo`, `GpuAgent::InitRegionList`).
 
 mod common;
@@ -32,7 +32,7 @@ fn flags(agent: HsaAgent) -> Vec<u32> {
     pools(agent).into_iter().filter(global).map(|pool| pool_info(pool, HsaMemoryPoolInfo::GLOBAL_FLAGS)).collect()
 }
 
-/// How `agent` may access a pool, and over what link.
+/// Access of `agent` to a pool, and the type of the link to it.
 fn access(agent: HsaAgent, pool: HsaMemoryPool) -> (Access, Option<HsaLinkType>) {
     let (mut access, mut hops) = (NEVER, 0_u32);
     let mut link = std::mem::MaybeUninit::<HsaMemoryPoolLinkInfo>::uninit();
@@ -127,7 +127,7 @@ fn one_memory() {
     assert_eq!(size(coarse), size(hsa.pool(hsa.cpu, FINE)));
 }
 
-/// Packets complete before the read index passes them, and it passes them in the end.
+/// Packets complete before the read index passes them, and it eventually passes them.
 fn a_late_read_index() {
     let hsa = with("gfx1100:read_index=late");
     let queue = Queue::new(hsa.gpu(), 64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the host writes to a GPU's memory, with and without a flush.
+//! Host writes to a GPU's memory, with and without a flush.
 
 mod common;
 
@@ -17,8 +17,7 @@ fn host_writes_to_a_gpus_memory_need_a_flush() {
     host_writes("gfx1100:memory=shared", false, Ok([64, 64 + 5]));
 }
 
-/// Lets the host write one of two counters that kernels then add to, and expects their values or a fault that says
-/// this.
+/// Makes the host write one of two counters that kernels then add to. Expects their values, or a fault with this text.
 fn host_writes(agents: &str, flush: bool, expected: Result<[u32; 2], &str>) {
     // SAFETY: the only test of this binary calls this, and no other thread of it looks at the environment.
     unsafe { std::env::set_var("HSA_SIM_AGENTS", agents) };

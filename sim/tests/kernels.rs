@@ -77,7 +77,7 @@ fn kernels_on_several_queues_share_atomics() {
     destroy(&[done]);
 }
 
-/// As many workgroups of both as there are hold the GPU together, on one thread each.
+/// The GPU holds all workgroups of both kernels at the same time.
 #[test]
 fn kernels_of_one_queue_wait_for_those_of_another() {
     let hsa = Hsa::new();
@@ -168,7 +168,7 @@ fn accesses_without_permission_fault() {
     });
 }
 
-/// Kernel arguments are read by the packet processor's side of the agent.
+/// The packet processor reads kernel arguments with the agent's access rights.
 #[test]
 fn kernel_arguments_without_permission_fault() {
     passes_alone("kernel_arguments_without_permission_fault", "gfx1100", || {
@@ -215,7 +215,7 @@ fn fill_locked_memory(stays: bool) {
     destroy(&[done]);
 }
 
-/// The thread that calls back is also the one that provides scratch memory.
+/// The thread of callbacks also provides scratch memory.
 #[test]
 fn a_queue_that_wants_scratch_memory_waits_for_callbacks_to_end() {
     static IN_CALLBACK: AtomicBool = AtomicBool::new(false);
@@ -281,8 +281,8 @@ fn a_queue_with_an_endless_kernel_can_be_destroyed() {
     destroy(&[done]);
 }
 
-/// ROCR takes the hardware queue away before it returns (`amd_aql_queue.cpp`, Inactivate): a kernel that could end
-/// after that does not.
+/// ROCR removes the hardware queue before it returns (`amd_aql_queue.cpp`, Inactivate). A kernel that could end after
+/// that does not.
 #[test]
 fn nothing_of_a_queue_runs_once_it_is_inactivated() {
     let hsa = Hsa::new();
@@ -310,7 +310,7 @@ fn nothing_of_a_queue_runs_once_it_is_inactivated() {
     }
 }
 
-/// How long a kernel may take is for the user to say; what it did until then is in the queue's error.
+/// The user sets the time limit of kernels. The queue's error contains the kernel's progress until then.
 #[test]
 fn a_kernel_that_runs_too_long_fails_its_queue() {
     passes_alone("a_kernel_that_runs_too_long_fails_its_queue", "gfx1100", || {
@@ -343,7 +343,7 @@ fn a_kernel_that_runs_too_long_fails_its_queue() {
     });
 }
 
-/// A program that fetches the text of a fault shows it by itself, and is not to show it twice.
+/// A program that fetches the text of a fault shows it itself, and should not show it twice.
 #[test]
 fn faults_are_printed_until_the_program_fetches_one() {
     let said = alone("faults_are_printed_until_the_program_fetches_one", "gfx1100", || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `HSA_SIM_LEAKS=1` reports. Each case runs in a process of its own, whose standard error is looked at.
+//! Reports of `HSA_SIM_LEAKS=1`. Each case runs in a process of its own; the tests check its standard error.
 
 mod common;
 
@@ -15,7 +15,7 @@ use hsa_runtime64::hsa::*;
 const CASE: &str = "LEAKS_TEST_CASE";
 const OK: HsaStatus = HsaStatus::SUCCESS;
 
-/// Makes one of everything; gives it all back, or leaks it.
+/// Creates one object of each kind, and then destroys or leaks them.
 fn make_everything(leak: bool) {
     let hsa = Hsa::new();
     let pool = hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED);
@@ -72,7 +72,7 @@ fn act(case: &str) {
     }
 }
 
-/// The sim's lines on standard error.
+/// Runs a case. Returns the sim's lines on standard error.
 fn run(case: &str, leaks: &str) -> Vec<String> {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "everything_that_is_left_is_named", "--nocapture"])

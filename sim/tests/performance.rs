@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Performance counters that commands program and read: how many waves kernels have, where, and what is refused.
+//! Performance counters that commands program and read: numbers and places of waves, and refused commands.
 
 mod common;
 
@@ -33,7 +33,7 @@ const WAVES: u32 = 4;
 const WAVES_32: u32 = 5;
 const WAVES_64: u32 = 6;
 
-/// What the counters of a GPU are like.
+/// Layout of a GPU's counters.
 #[derive(Clone, Copy)]
 struct Kind {
     is_gfx9: bool,
@@ -79,7 +79,7 @@ impl Kind {
         vec![set(GRBM_GFX_INDEX, BROADCAST), set(CP_PERFMON_CNTL, 2), flush()]
     }
 
-    /// Each place as `GRBM_GFX_INDEX` names it, in the order of its places in memory.
+    /// Values of `GRBM_GFX_INDEX` for each place, in the order of the results in memory.
     fn places(self) -> Vec<u32> {
         let at = |engine: u32, array: u32, processor: u32| match self.is_gfx9 {
             true => engine << 16 | 1 << 29 | 1 << 30,
@@ -93,7 +93,7 @@ impl Kind {
         (0..self.engines).flat_map(of).collect()
     }
 
-    /// Copies so many counters of every place to `memory`, 64 bits each.
+    /// Copies the first `counters` counters of every place to `memory`, 64 bits each.
     fn read(self, counters: u32, memory: *mut u64) -> Vec<Vec<u32>> {
         let mut commands = vec![set(CP_PERFMON_CNTL, 1 | PERFMON_SAMPLE)];
         let mut at = memory;
@@ -119,7 +119,7 @@ impl Kind {
         commands
     }
 
-    /// Values that one counter has.
+    /// Number of values of one counter.
     fn values(self) -> usize {
         (self.dies * self.engines * self.arrays * self.processors) as usize
     }
@@ -160,7 +160,7 @@ impl<'a> Bench<'a> {
         destroy(&[done]);
     }
 
-    /// Runs so many work-items, in workgroups of 64, on `queue`.
+    /// Runs `items` work-items, in workgroups of 64, on `queue`.
     fn fill_on(&self, queue: &Queue, items: u32) {
         let done = signal(1);
         let packet =
@@ -170,7 +170,7 @@ impl<'a> Bench<'a> {
         destroy(&[done]);
     }
 
-    /// Runs `transpose` of this code for 16 workgroups of 256 work-items.
+    /// Runs `transpose` of this code with 16 workgroups of 256 work-items.
     fn transpose(&self, code: &[u8]) {
         let (code, done) = (load_code(self.agent, code).unwrap(), signal(1));
         let arguments = kernargs(self.hsa, [self.out, self.out]);
@@ -185,7 +185,7 @@ impl<'a> Bench<'a> {
         assert_eq!(free(arguments), HsaStatus::SUCCESS);
     }
 
-    /// A counter of 64 bits in a die, at the place that `GRBM_GFX_INDEX` names.
+    /// Reads a counter of 64 bits in a die, at the place that `GRBM_GFX_INDEX` selects.
     fn read_one(&self, die: u32, index: u32, (low_word, high_word): (u32, Option<u32>)) -> u64 {
         let mut commands = set(GRBM_GFX_INDEX, index);
         for (word, register) in [(0, low_word), (4, high_word.unwrap())] {
@@ -259,8 +259,8 @@ fn waves_are_counted_where_they_run() {
     });
 }
 
-/// What a wave of two kernels executes, as their disassembly has it, in which no wave takes a branch: vector and scalar
-/// instructions that compute, scalar memory, LDS, and vector memory where there is a counter for that.
+/// The expected numbers are those in the disassembly of two kernels without taken branches: vector and scalar ALU
+/// instructions, scalar memory, LDS, and vector memory if there is a counter for it.
 #[test]
 fn instructions_are_counted_by_kind() {
     passes_alone("instructions_are_counted_by_kind", "gfx1100,gfx942", || {
@@ -298,9 +298,9 @@ fn instructions_are_counted_by_kind() {
     });
 }
 
-/// Of `transpose`, whose rows are 17 dwords: of the 32 lanes that LDS serves at a time, which store two rows of 16, or
-/// load two columns, the first and the last want dwords 0 and 32 of those, which are in the same bank. Each of the two
-/// accesses has a pass more for that.
+/// The rows of `transpose` are 17 dwords long. LDS serves 32 lanes at a time, which store two rows of 16 or load two
+/// columns. The first and the last of them access dwords 0 and 32 of these, which are in the same bank, so each of the
+/// two accesses takes one more pass.
 #[test]
 fn passes_of_lds_are_counted() {
     passes_alone("passes_of_lds_are_counted", "gfx1100,gfx942,gfx1201", || {
@@ -342,7 +342,7 @@ fn waves_go_over_engines_first() {
     });
 }
 
-/// Of the block that launches them, which counts by shader engine, in 64 bits and with no registers of the other's.
+/// The SPI block launches workgroups. It counts by shader engine, in 64 bits and with registers of its own.
 #[test]
 fn workgroups_are_counted_by_engine() {
     passes_alone("workgroups_are_counted_by_engine", "gfx1100,gfx942", || {
@@ -378,8 +378,9 @@ fn workgroups_are_counted_by_engine() {
     });
 }
 
-/// Stores and cache lines of `fill`, whose waves store 256 bytes each, and no loads: 40 workgroups of 32 engines, so
-/// that the first one of each of the eight dies has two, in two compute units. Each of these counts what it is told.
+/// Stores and cache lines of `fill`, whose waves store 256 bytes each, and no loads. 40 workgroups run on 32 engines,
+/// so that the first engine of each of the eight dies has two, in two compute units. Each unit counts its own
+/// selection.
 #[test]
 fn accesses_are_counted_by_compute_unit() {
     passes_alone("accesses_are_counted_by_compute_unit", "gfx942", || {

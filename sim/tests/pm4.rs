@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! PM4-IB packets: memory, waits, kernels, and what is refused.
+//! PM4-IB packets: memory, waits, kernels, and refused commands.
 
 mod common;
 
@@ -197,7 +197,7 @@ fn queues_can_be_destroyed_while_they_wait() {
     assert_eq!(free(memory.cast()), HsaStatus::SUCCESS);
 }
 
-/// Also where its doorbell, which several threads ring, was rung last for one of the packets that ran before.
+/// Also if the last ring of its doorbell, which several threads ring, was for one of the packets that ran before.
 #[test]
 fn a_queue_that_was_held_comes_to_what_it_was_rung_for() {
     passes_alone("a_queue_that_was_held_comes_to_what_it_was_rung_for", "gfx1100", || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `HSA_SIM_PROFILE` writes. Each case runs in a process of its own.
+//! Profiles of `HSA_SIM_PROFILE`. Each case runs in a process of its own.
 
 mod common;
 
@@ -10,10 +10,10 @@ use std::process::Command;
 use common::code::*;
 use common::*;
 
-/// Set in the processes of the cases.
+/// Environment variable that is set in the processes of the cases.
 const CASE: &str = "PROFILE_CASE";
 
-/// Fills 1000 dwords, of 1024 work-items, twice. The kernel has lines of the file `kernels.c`.
+/// Fills 1000 dwords with 1024 work-items, twice. The kernel has debug information of the file `kernels.c`.
 fn act() {
     let hsa = Hsa::new();
     let code = load_code(hsa.gpu(), include_bytes!("kernels/lines.gfx1100.co")).unwrap();
@@ -27,7 +27,7 @@ fn act() {
     wait_for(done, 0);
 }
 
-/// What such a process writes to a file of this name.
+/// Returns the profile of such a process, in a file of this name.
 fn profile(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_file(&path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Queues that stop: malformed packets, faults, the limit of time.
+//! Queues that stop: malformed packets, faults, the time limit.
 
 mod common;
 
@@ -13,8 +13,8 @@ use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 
-/// A queue of its own process, whose runtime has these settings, that runs a kernel until `flag` is not zero, and these
-/// packets beside it.
+/// Creates a queue in a process with these settings, which runs a kernel until `flag` is not zero, and these packets
+/// beside it.
 fn beside_a_spinning_kernel(settings: &[(&str, &str)], packets: &[KernelDispatchPacket]) -> (Hsa, Queue) {
     for (name, value) in settings {
         // SAFETY: this process runs one test, whose runtime is not initialised.
@@ -33,10 +33,10 @@ fn beside_a_spinning_kernel(settings: &[(&str, &str)], packets: &[KernelDispatch
     (hsa, queue)
 }
 
-/// Packets without the barrier bit run at the same time with these.
+/// Settings, each of which makes packets without the barrier bit run at the same time.
 const TOGETHER: [(&str, &str); 2] = [("HSA_SIM_MEMORY", "strict"), ("HSA_SIM_SEED", "1")];
 
-/// Of a kernel that is none.
+/// A packet that names no kernel.
 const NO_KERNEL: KernelDispatchPacket = KernelDispatchPacket {
     header: PacketHeader::new(HsaPacketType::KERNEL_DISPATCH, false, HsaFenceScope::SYSTEM, HsaFenceScope::SYSTEM),
     setup: 1,
@@ -82,7 +82,7 @@ fn a_memory_fault_is_told_while_others_run() {
     });
 }
 
-/// What ends beside it does not take a kernel from those whose time is looked at.
+/// The watchdog must still watch the kernel after other kernels beside it have ended.
 #[test]
 fn a_kernel_that_runs_beside_others_is_ended_by_the_timeout() {
     passes_alone("a_kernel_that_runs_beside_others_is_ended_by_the_timeout", "gfx1100", || {
@@ -199,7 +199,7 @@ fn an_error_callback_must_not_destroy_its_queue() {
     }
 }
 
-/// What is on the agent never ends, on whichever queue and of whoever; the program hears of the first fault only.
+/// Nothing on the agent ever completes, on any queue of the process. The program is told of the first fault only.
 #[test]
 fn a_memory_fault_ends_its_agent_for_the_process() {
     passes_alone("a_memory_fault_ends_its_agent_for_the_process", "gfx1100,gfx1100", || {
@@ -224,7 +224,7 @@ fn a_memory_fault_ends_its_agent_for_the_process() {
     });
 }
 
-/// ROCR does not even listen then.
+/// Without interrupts, ROCR does not even listen for faults.
 #[test]
 fn without_interrupts_the_program_is_told_of_no_fault() {
     passes_alone("without_interrupts_the_program_is_told_of_no_fault", "gfx1100", || {
@@ -239,7 +239,7 @@ fn without_interrupts_the_program_is_told_of_no_fault() {
     });
 }
 
-/// Has a queue of `agent` meet a memory fault, of which its error callback is not told.
+/// Causes a memory fault of a queue of `agent`. The queue's error callback is not called.
 fn fault(agent: HsaAgent) {
     let queue = Queue::new(agent, 64);
     queue.submit(&AmdPm4IbPacket {
@@ -257,7 +257,7 @@ fn fault(agent: HsaAgent) {
     queue.wait_stopped(HsaStatus::ERROR_MEMORY_FAULT);
 }
 
-/// The default, when no handler takes care of a fault: each is asked.
+/// The default if no handler accepts a fault. All handlers are called.
 #[test]
 fn a_fault_that_no_handler_takes_care_of_ends_the_process() {
     unsafe extern "C" fn refuse(_: *const HsaAmdEvent, _: *mut std::ffi::c_void) -> HsaStatus {

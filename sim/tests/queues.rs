@@ -80,7 +80,7 @@ fn the_processor_stops_in_front_of_unpublished_packets() {
     destroy(&[first, second]);
 }
 
-/// The first look of a processor must not come with its queue.
+/// The processor must not look for packets at the creation of its queue.
 #[test]
 fn packets_wait_for_the_doorbell() {
     let hsa = Hsa::new();
@@ -101,7 +101,7 @@ fn packets_wait_for_the_doorbell() {
     destroy(&[done, last_done]);
 }
 
-/// The indirect dispatch of the driver relies on it: a kernel writes the header of a packet that is there.
+/// The driver's indirect dispatch relies on it: a kernel writes the header of a packet whose doorbell was rung before.
 #[test]
 fn a_header_may_be_written_long_after_the_doorbell() {
     let hsa = Hsa::new();
@@ -190,7 +190,7 @@ fn barrier_values_know_every_condition() {
     destroy(&[done]);
 }
 
-/// As a client that profiles may do it: only the layout of a signal counts.
+/// A profiling client may do so: only the layout of a signal matters.
 #[test]
 fn packets_take_signals_in_memory_of_the_clients() {
     let hsa = Hsa::new();
@@ -293,9 +293,8 @@ fn queues_can_be_destroyed_while_they_wait() {
     destroy(&[never, done]);
 }
 
-/// As the driver does it: one thread rings by a bare store and waits for another one, which blocks on
-/// the signal all the time. The budget is the project's for a whole 4-byte copy; a busy machine may use
-/// ten times as much.
+/// As in the driver: one thread rings by a bare store and waits for another one, which blocks on the signal all the
+/// time. The budget is the project's for a whole 4-byte copy; a busy machine may need ten times as much.
 #[test]
 fn a_round_trip_is_quick() {
     const ROUNDS: i64 = 200;

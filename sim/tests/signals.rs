@@ -154,7 +154,7 @@ fn signal_operations_return_what_they_should() {
     destroy(&[one]);
 }
 
-/// What ROCR does from 2025-03 on when it expires is undefined.
+/// In ROCR from 2025-03 on, the behaviour at the timeout is undefined.
 #[test]
 fn a_wait_for_any_that_expires_ends_the_process() {
     let ended = alone("a_wait_for_any_that_expires_ends_the_process", "gfx1100", || {

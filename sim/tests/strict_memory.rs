@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What is seen of memory through caches (`HSA_SIM_MEMORY=strict`), by the fences of packets and of kernels. One test
+//! Visibility of memory through caches (`HSA_SIM_MEMORY=strict`), with fences of packets and of kernels. One test
 //! function, because the environment is the process's.
 
 mod common;
@@ -23,7 +23,7 @@ const NONE: HsaFenceScope = HsaFenceScope::NONE;
 const AGENT: HsaFenceScope = HsaFenceScope::AGENT;
 const SYSTEM: HsaFenceScope = HsaFenceScope::SYSTEM;
 
-/// A GPU and what it runs kernels with.
+/// A GPU, with the queue and code for its kernels.
 struct Gpu {
     code: Executable,
     queue: Queue,
@@ -31,7 +31,7 @@ struct Gpu {
     hsa: Hsa,
 }
 
-/// Of all kernels here.
+/// Arguments of all kernels here.
 #[repr(C)]
 struct Args<const N: usize> {
     pointers: [*mut u32; N],
@@ -50,7 +50,7 @@ impl Gpu {
         Self { hsa, code, queue, done: signal(0) }
     }
 
-    /// Memory that the host and the GPU share; both see zeros.
+    /// Allocates zeroed memory that the host and the GPU share.
     fn memory(&self, is_fine: bool) -> *mut u32 {
         let flags = if is_fine { HSA_GLOBAL_FLAG_FINE_GRAINED } else { HSA_GLOBAL_FLAG_COARSE_GRAINED };
         let owner = if is_fine { self.hsa.cpu } else { self.hsa.gpu() };
@@ -61,7 +61,7 @@ impl Gpu {
         memory.cast()
     }
 
-    /// A kernel with workgroups of 32 between fences of these scopes.
+    /// Packet of a kernel with workgroups of 32 between fences of these scopes.
     fn packet<const N: usize>(
         &self,
         kernel: &str,
@@ -77,7 +77,7 @@ impl Gpu {
         }
     }
 
-    /// Runs packets to their ends.
+    /// Runs packets and waits for them.
     fn run_packets(&self, packets: &[KernelDispatchPacket]) {
         store(self.done, packets.len() as i64);
         let ids: Vec<_> = packets.iter().map(|_| self.queue.reserve()).collect();
@@ -86,7 +86,7 @@ impl Gpu {
         wait_for(self.done, 0);
     }
 
-    /// Runs one.
+    /// Runs one kernel and waits for it.
     fn run<const N: usize>(
         &self,
         kernel: &str,
@@ -97,7 +97,7 @@ impl Gpu {
         self.run_packets(&[self.packet(kernel, groups, args, scopes)]);
     }
 
-    /// Runs a command of the packet processor's own, in a packet without fences.
+    /// Runs a PM4 command, in a packet without fences.
     fn run_command(&self, command: Vec<u32>) {
         self.run_command_between(command, (NONE, NONE));
     }
@@ -111,7 +111,7 @@ impl Gpu {
         wait_for(self.done, 0);
     }
 
-    /// What a kernel reads at `memory`.
+    /// Returns the value that a kernel reads at `memory`.
     fn read(&self, kernel: &str, memory: *mut u32, acquire: HsaFenceScope) -> u32 {
         let out = self.memory(true);
         self.run(kernel, 1, ([out, memory], 0), (acquire, SYSTEM));
@@ -186,7 +186,7 @@ fn atomics_of_fine_grained_memory_need_no_fence(gpu: &Gpu) {
     assert_eq!(free(counter.cast()), HsaStatus::SUCCESS);
 }
 
-/// Between workgroups. What a die has written needs a release, too.
+/// Between workgroups. A die's writes need a release, too.
 fn workgroups_need_fences(gpu: &Gpu, agent: &str) {
     let kernels = [
         ("handshake", 4),
@@ -210,7 +210,7 @@ fn workgroups_need_fences(gpu: &Gpu, agent: &str) {
     }
 }
 
-/// Between waves of a workgroup, where they are on two compute units.
+/// Between waves of a workgroup, if they run on two compute units.
 fn waves_need_fences(gpu: &Gpu, agent: &str) {
     let unseen = if agent.starts_with("gfx1") { 3 } else { 4 };
     for (kernel, seen) in [("neighbours", 4), ("neighbours_without_acquire", unseen)] {
@@ -225,7 +225,7 @@ fn waves_need_fences(gpu: &Gpu, agent: &str) {
     }
 }
 
-/// What `CP_COHER_CNTL`, `GCR_CNTL` and the flags of `RELEASE_MEM` ask for, and no more.
+/// Cache operations of `CP_COHER_CNTL`, `GCR_CNTL` and the flags of `RELEASE_MEM`, and no others.
 fn commands_do_what_their_flags_say(gpu: &Gpu, agent: &str) {
     let gfx9 = agent.starts_with("gfx9");
     let acquire = |flags| match gfx9 {
@@ -265,7 +265,7 @@ fn commands_do_what_their_flags_say(gpu: &Gpu, agent: &str) {
     }
 }
 
-/// Packet processors read and write memory through the L2, which fences of the system keep in step with the host.
+/// Packet processors read and write memory through the L2. Fences of system scope synchronize the L2 with the host.
 fn commands_access_memory_through_the_l2(gpu: &Gpu) {
     const WRITE_DATA: u32 = 0x37;
     const COPY_DATA: u32 = 0x40;
@@ -293,7 +293,7 @@ fn commands_access_memory_through_the_l2(gpu: &Gpu) {
     }
 }
 
-/// Without the barrier bit, a packet runs beside those in front of it, even if it is published when they run already.
+/// Without the barrier bit, a packet runs beside the packets in front of it, even if it is published while they run.
 fn packets_start_beside_running_ones(gpu: &Gpu) {
     let code = load_code(gpu.hsa.gpu(), GFX11).unwrap();
     let [counter, flag] = [(); 2].map(|()| gpu.memory(true));

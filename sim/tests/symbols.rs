@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The shared library as clients load it: by name, function by function.
+//! The shared library as clients load it: by name, with a look-up of each function.
 
 use std::ffi::{CStr, CString, c_void};
 use std::path::PathBuf;

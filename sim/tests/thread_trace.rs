@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Thread traces that commands program: what is in their buffers, and what is refused. How tokens are encoded, tests of
-//! `sim/src/machine/thread_trace/tokens.rs` look at.
+//! Thread traces that commands program: contents of their buffers, and refused commands. Tests of
+//! `sim/src/machine/thread_trace/tokens.rs` check the encoding of tokens.
 
 mod common;
 
@@ -31,12 +31,12 @@ fn trace_queue(is_on: bool) -> Vec<u32> {
     packet(SET_SH_REG, &[COMPUTE_THREAD_TRACE_ENABLE - SH_REGISTERS.start, u32::from(is_on)])
 }
 
-/// Waits until bits of a register are what they are compared to.
+/// Command that waits until bits of a register have this value.
 fn wait_register(register: u32, bits: u32, value: u32) -> Vec<u32> {
     packet(WAIT_REG_MEM, &[3, register, 0, value, bits, 4])
 }
 
-/// How traces of a GPU are programmed.
+/// Generation of a GPU's trace registers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Gfx9,
@@ -45,7 +45,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The shader engine 0 of the first die, and commands for that alone.
+    /// Restricts commands to shader engine 0 of the first die.
     fn first(self, commands: &[Vec<u32>]) -> Vec<Vec<u32>> {
         let mut all = vec![set(GRBM_GFX_INDEX, INSTANCE_BROADCAST)];
         all.extend_from_slice(commands);
@@ -96,7 +96,7 @@ impl Kind {
         commands
     }
 
-    /// Ends the trace, and stores pointer, status and lost tokens.
+    /// Commands that end the trace, and store pointer, status and lost tokens.
     fn stop(self, result: *const u32) -> Vec<Vec<u32>> {
         let registers = match self {
             Self::Gfx9 => [gfx9::SQ_THREAD_TRACE_WPTR, gfx9::SQ_THREAD_TRACE_STATUS, gfx9::SQ_THREAD_TRACE_CNTR],
@@ -120,7 +120,7 @@ impl Kind {
         commands
     }
 
-    /// Bytes that the pointer says were written to a buffer.
+    /// Number of bytes written to a buffer, according to the pointer.
     fn written(self, pointer: u32, buffer: *const u32) -> u64 {
         let start = if self == Self::Gfx11 { buffer.addr() as u64 / BLOCK } else { 0 };
         u64::from(pointer.wrapping_sub(start as u32) & gfx11::OFFSET) * BLOCK
@@ -135,7 +135,7 @@ fn run(hsa: &Hsa, queue: &Queue, commands: &[Vec<u32>]) {
     destroy(&[done]);
 }
 
-/// Each generation with its agent, in waves of so many lanes.
+/// Each generation with its agent, code object and wave size.
 const KINDS: [(usize, Kind, &[u8], u32); 3] =
     [(0, Kind::Gfx11, GFX11, 32), (1, Kind::Gfx9, GFX942, 64), (2, Kind::Gfx12, GFX12, 32)];
 

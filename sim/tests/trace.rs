@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What `HSA_SIM_TRACE` tells. Each case runs in a process of its own, whose standard error is looked at.
+//! Traces of `HSA_SIM_TRACE`. Each case runs in a process of its own; the tests check its standard error.
 
 mod common;
 
@@ -10,15 +10,15 @@ use common::code::*;
 use common::pm4::{Commands, packet};
 use common::*;
 
-/// Set in the processes of the cases.
+/// Environment variable that is set in the processes of the cases.
 const CASE: &str = "TRACE_CASE";
 
-/// What is told of a kernel that fills 100 dwords, of 128 work-items.
+/// Returns the trace of a kernel that fills 100 dwords with 128 work-items.
 fn trace(variables: &[(&str, &str)]) -> String {
     trace_of("kernels_waves_and_instructions_are_told", variables)
 }
 
-/// What is told while the test function `name` runs its case.
+/// Returns the trace of the case of the test function `name`.
 fn trace_of(name: &str, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Virtual memory, shared virtual memory, user data, and what cannot be shared.
+//! Virtual memory, shared virtual memory, user data, and failures of sharing with other processes.
 
 mod common;
 
@@ -53,7 +53,8 @@ fn pointer_info(pointer: *const c_void) -> HsaPointerInfo {
     info
 }
 
-/// Fills 64 words with `value` and on with a kernel on `gpu`; the fault's text, if it has one, which ends that GPU.
+/// Fills 64 words with `value` by a kernel on `gpu`. Returns the text of its fault, which disables
+/// the GPU.
 fn fill(hsa: &Hsa, gpu: HsaAgent, out: *mut c_void, value: u32) -> Result<(), String> {
     let executable = load_code(gpu, GFX11).unwrap();
     let queue = Queue::new(gpu, 64);
@@ -205,7 +206,7 @@ fn shared_virtual_memory_needs_no_pool() {
     passes_alone("shared_virtual_memory_needs_no_pool", "gfx1100,gfx1100,gfx1100", share_without_a_pool);
 }
 
-/// Each GPU ends with a fault.
+/// A fault disables each GPU at the end.
 fn share_without_a_pool() {
     let hsa = Hsa::new();
     hsa.handle_faults();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the kernels of a device library take: registers, code, and the work of some transfers as the simulated GPUs
-//! count it.
+//! Costs of a device library's kernels: registers, code, and the work of some transfers as the simulated GPUs count it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,18 +12,18 @@ use super::code::load_code;
 use super::library::*;
 use super::*;
 
-/// Transfers: what they show, the source's and the target's distance from an aligned address, and the length in bytes.
+/// Transfers: description, offsets of source and target from an aligned address, and length in bytes.
 const TRANSFERS: [(&str, u64, u64, u64); 4] =
     [("1 MiB", 0, 0, 1 << 20), ("1 MiB unaligned", 1, 3, 1 << 20), ("4 KiB", 0, 0, 4096), ("256 B", 0, 0, 256)];
 
 /// Prefix of the names of IREE's kernels.
 const IREE: &str = "iree_hal_amdgpu_device_";
 
-/// What is counted; wave-instructions and global accesses per KiB moved, or per patch.
+/// Measured figures; wave-instructions and global accesses are per KiB moved, or per patch.
 pub const COLUMNS: [&str; 7] =
     ["VGPRs", "SGPRs", "code bytes", "LDS", "scratch", "wave-instructions", "global accesses"];
 
-/// An operation by the driver's library and, where it has one for the GPU, IREE's.
+/// Figures of an operation with the driver's library and, if it has one for the GPU, IREE's.
 pub struct Row {
     pub operation: String,
     pub ours: Figures,
@@ -62,12 +61,12 @@ pub fn rows(ours: &mut Library<'_>, mut theirs: Option<&mut Library<'_>>) -> Vec
 /// A launch for a source, a target and a length.
 type Choose = fn(DeviceShape, u64, u64, u64) -> Run;
 
-/// What the driver launches to fill with a pattern of one byte.
+/// The driver's launch that fills with a one-byte pattern.
 fn our_transfer_fill(device: DeviceShape, _source: u64, target: u64, length: u64) -> Run {
     our_fill(device, target, length, &[0x5a])
 }
 
-/// What IREE's driver launches to fill with a pattern of one byte (`device/blit.c`).
+/// The launch of IREE's driver that fills with a one-byte pattern (`device/blit.c`).
 fn iree_fill(device: DeviceShape, _source: u64, target: u64, length: u64) -> Run {
     let bits = 0x5a5a_5a5a_5a5a_5a5a;
     let blocks = (length / 16).div_ceil(4);
@@ -78,7 +77,7 @@ fn iree_fill(device: DeviceShape, _source: u64, target: u64, length: u64) -> Run
     }
 }
 
-/// What it launches to copy.
+/// The launch of IREE's driver that copies.
 fn iree_copy(device: DeviceShape, source: u64, target: u64, length: u64) -> Run {
     let blocks = length / 16;
     if (source | target | length).is_multiple_of(16) {
@@ -88,8 +87,8 @@ fn iree_copy(device: DeviceShape, source: u64, target: u64, length: u64) -> Run 
     }
 }
 
-/// Addresses of the counts, the packet and the implicit arguments that a patch uses; the source's bytes are any counts
-/// but zero.
+/// Addresses of the counts, the packet and the implicit arguments of a patch. The source's bytes serve as counts that
+/// are not zero.
 fn patched(bench: &Bench) -> [u64; 3] {
     [bench.source.address(), bench.target.address(), bench.target.address() + 64]
 }
@@ -120,9 +119,9 @@ pub struct Library<'a> {
     pub elf: CodeObject<'a>,
 }
 
-/// What a launch took.
+/// Figures of a launch.
 pub struct Figures {
-    /// The kernel's name, without what is before it in the names of all of IREE's.
+    /// Name of the kernel, without the prefix of IREE's kernels.
     pub kernel: String,
     /// See [`COLUMNS`].
     pub columns: [f64; COLUMNS.len()],
@@ -134,7 +133,7 @@ impl<'a> Library<'a> {
         Self { bench, elf: CodeObject::parse(elf).unwrap() }
     }
 
-    /// Launches a kernel; what is counted is divided by `units`.
+    /// Launches a kernel, and divides the counts by `units`.
     fn measure(&mut self, run: Run, units: f64) -> Figures {
         let machine = machine().unwrap();
         let counters =
@@ -160,8 +159,8 @@ impl<'a> Library<'a> {
     }
 }
 
-/// Bytes of a kernel's instructions: from its entry to the next kernel's entry, without the padding. Functions may have
-/// no symbols.
+/// Size of a kernel's instructions in bytes: from its entry to the next kernel's entry, without the padding. Functions
+/// may lack symbols.
 fn code_bytes(elf: &CodeObject<'_>, kernel: &str) -> usize {
     let entry = |symbol: &amdgpu_code_object::Symbol| {
         // The offset of the entry from its descriptor.
@@ -181,7 +180,7 @@ fn code_bytes(elf: &CodeObject<'_>, kernel: &str) -> usize {
     code.len() - 4 * padding
 }
 
-/// Bytes of the instructions of all kernels with a word in their names.
+/// Size of the instructions of all kernels with `word` in their names, in bytes.
 pub fn all_code_bytes(elf: &CodeObject<'_>, word: &str) -> usize {
     let kernels = elf.symbols.iter().filter(|symbol| symbol.name.ends_with(".kd") && symbol.name.contains(word));
     kernels.map(|kernel| code_bytes(elf, kernel.name)).sum()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! A bench for device libraries: the driver's own and IREE's, launched as the drivers launch them.
+//! Test bench for device libraries: the driver's own and IREE's, launched as their drivers launch them.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use hsa_runtime64::hsa::*;
 use super::code::Executable;
 use super::*;
 
-/// The agents, with the file of IREE's device library that runs on each; it has none for gfx908 and gfx1250.
+/// Agents, with the file of IREE's device library for each; IREE has none for gfx908 and gfx1250.
 pub const AGENTS: [(&str, Option<&str>); 9] = [
     ("gfx906", Some("gfx9-generic")),
     ("gfx908", None),
@@ -33,7 +33,7 @@ pub struct Run {
     pub workgroup_size: u16,
 }
 
-/// The code object of IREE's device library for a target, in the tree of IREE.
+/// Path of the code object of IREE's device library for a target, in the tree of IREE.
 pub fn iree_binary(target: &str) -> PathBuf {
     let tree = env::var_os("IREE_SOURCE_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../build/iree"), PathBuf::from);
@@ -51,19 +51,19 @@ pub fn run_of<const N: usize>(launch: device_binaries::Launch<impl Sized>, kerna
     }
 }
 
-/// What the driver launches to copy.
+/// The driver's launch that copies.
 pub fn our_copy(device: DeviceShape, source: u64, target: u64, length: u64) -> Run {
     let launch = plan_copy(device, source, target, length).unwrap();
     run_of(launch, launch.args.to_bytes())
 }
 
-/// What the driver launches to fill.
+/// The driver's launch that fills.
 pub fn our_fill(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) -> Run {
     let launch = plan_fill(device, target, length, pattern).unwrap();
     run_of(launch, launch.args.to_bytes())
 }
 
-/// A launch of one of IREE's kernels, whose arguments are three 64-bit words; `items` work-items have something to do.
+/// A launch of one of IREE's kernels with three 64-bit words as arguments, for `items` work-items.
 pub fn iree_run(device: DeviceShape, kernel: &'static str, words: [u64; 3], items: u64) -> Run {
     let wave = u64::from(device.wavefront_size);
     let waves = items.div_ceil(wave).clamp(1, 4 * u64::from(device.compute_units));
@@ -75,7 +75,7 @@ pub fn iree_run(device: DeviceShape, kernel: &'static str, words: [u64; 3], item
     }
 }
 
-/// An agent with a device library and memory to try it on.
+/// An agent with a device library and memory for its kernels.
 pub struct Bench {
     pub device: DeviceShape,
     pub code: Executable,
@@ -86,7 +86,7 @@ pub struct Bench {
     pub kernargs: Memory,
 }
 
-/// Memory of an agent that the host sees too.
+/// Memory of an agent that the host can access.
 pub struct Memory(pub &'static mut [u8]);
 
 impl Memory {
@@ -116,7 +116,7 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    /// With `size` bytes each to copy from and to write to.
+    /// Creates a bench with `size` bytes each to copy from and to write to.
     pub fn new(hsa: &Hsa, agent: HsaAgent, code: Executable, size: usize) -> Self {
         let wavefront_size = agent_info(agent, HsaAgentInfo::WAVEFRONT_SIZE);
         let compute_units = agent_info(agent, HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT);
@@ -140,7 +140,7 @@ impl Bench {
         }
     }
 
-    /// Runs kernels and waits until all are done; each is given its own kernargs.
+    /// Runs kernels and waits until all are complete. Each gets its own kernel arguments.
     pub fn launch(&mut self, runs: &[Run]) {
         store(self.done, runs.len() as i64);
         for (index, run) in runs.iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! A small HSA client, as a program that knows only the specification would write it.
+//! A small HSA client, written against the specification only.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 
-/// Longer than anything here takes; a wait that ends by it has failed.
+/// Timeout of waits, longer than any of them takes. A wait that reaches it has failed.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs `test`, which is all of the test function `name`, in a process of its own, whose GPUs are `agents`: a memory
-/// fault is the end of an agent for its process. Returns how the process ended and what it said on standard error; none
-/// in the process itself.
+/// Runs `test`, the whole body of the test function `name`, in a process of its own with the GPUs `agents`, because a
+/// memory fault disables an agent for its process. Returns the exit status and the standard error; `None` in the new
+/// process itself.
 pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(std::process::ExitStatus, String)> {
     const ALONE: &str = "SIM_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -40,17 +40,17 @@ pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(std::proc
     Some((output.status, String::from_utf8(output.stderr).unwrap()))
 }
 
-/// As [`alone`], of a test that passes.
+/// Runs a test in a process of its own as [`alone`] does, and expects it to pass.
 pub fn passes_alone(name: &str, agents: &str, test: impl FnOnce()) {
     if let Some((status, text)) = alone(name, agents, test) {
         assert!(status.success(), "{text}");
     }
 }
 
-/// The agent, address and reason of each memory fault that the program was told of.
+/// Agent, address and reason of each memory fault that the program's handler received.
 pub static FAULTS: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
 
-/// Waits until the program is told of such a fault.
+/// Waits until the handler has received a fault for which `such` returns true.
 pub fn wait_for_fault(such: impl Fn(&(u64, u64, u32)) -> bool) {
     let start = Instant::now();
     while !FAULTS.lock().unwrap().iter().any(&such) {
@@ -70,7 +70,7 @@ unsafe extern "C" fn on_event(event: *const HsaAmdEvent, _data: *mut c_void) -> 
     HsaStatus::SUCCESS
 }
 
-/// A reference on the runtime and what a client looks up first.
+/// A reference to the runtime, with the first look-ups of a client.
 pub struct Hsa {
     pub cpu: HsaAgent,
     pub gpus: Vec<HsaAgent>,
@@ -90,7 +90,7 @@ impl Hsa {
         Self { cpu: cpus[0], gpus }
     }
 
-    /// Takes care of faults of agents, and keeps them in [`FAULTS`].
+    /// Registers a handler for faults of agents, which stores them in [`FAULTS`].
     pub fn handle_faults(&self) {
         // SAFETY: the callback needs no data.
         assert!(unsafe { hsa_amd_register_system_event_handler(Some(on_event), ptr::null_mut()) }.is_ok());
@@ -109,7 +109,7 @@ impl Hsa {
         found.expect("a pool with the flags")
     }
 
-    /// Zeroed fine-grained host memory that all GPUs may access.
+    /// Allocates zeroed fine-grained host memory that all GPUs may access.
     pub fn host_memory<T>(&self, count: usize) -> *mut T {
         let pool = self.pool(self.cpu, HSA_GLOBAL_FLAG_KERNARG);
         let memory = allocate(pool, count * size_of::<T>()).unwrap();
@@ -129,7 +129,7 @@ pub fn as_data<T>(value: &mut T) -> *mut c_void {
     ptr::from_mut(value).cast()
 }
 
-/// An iteration's callback that collects handles into a `Vec<T>`.
+/// Callback of HSA's iterations that collects handles into a `Vec<T>`.
 pub unsafe extern "C" fn push<T>(item: T, data: *mut c_void) -> HsaStatus {
     // SAFETY: the tests pass a vector of this type.
     unsafe { (*data.cast::<Vec<T>>()).push(item) };
@@ -224,7 +224,7 @@ pub fn wait_for(signal: HsaSignal, value: i64) {
     assert_eq!(seen, value, "signal did not reach its value");
 }
 
-/// What a queue's error callback said.
+/// Statuses that a queue's error callback received.
 pub type Errors = Mutex<Vec<HsaStatus>>;
 
 unsafe extern "C" fn on_error(status: HsaStatus, _queue: *mut HsaQueue, data: *mut c_void) {
@@ -280,7 +280,7 @@ impl Queue {
         base.wrapping_byte_add((id % size) as usize * AQL_PACKET_SIZE).cast()
     }
 
-    /// Reserves a packet when the ring has room.
+    /// Reserves a packet; waits while the ring is full.
     pub fn reserve(&self) -> u64 {
         let id = self.write_index().fetch_add(1, Ordering::AcqRel);
         // SAFETY: the public fields do not change while the queue lives.
@@ -382,7 +382,7 @@ pub fn barrier_and(signals: &[HsaSignal], completion: HsaSignal) -> BarrierAndPa
     }
 }
 
-/// What the runtime knows of an address, and the agents that it says may access it.
+/// Returns the runtime's information about an address, and the agents with access to it.
 pub fn pointer_info(pointer: *const c_void) -> (HsaPointerInfo, Vec<HsaAgent>) {
     unsafe extern "C" fn alloc(size: usize) -> *mut c_void {
         // SAFETY: malloc takes any size.
@@ -402,7 +402,7 @@ pub fn pointer_info(pointer: *const c_void) -> (HsaPointerInfo, Vec<HsaAgent>) {
     }
 }
 
-/// As `hsa_amd_pointer_info` wants it.
+/// Returns an empty structure for `hsa_amd_pointer_info`.
 pub fn empty_pointer_info() -> HsaPointerInfo {
     HsaPointerInfo {
         size: size_of::<HsaPointerInfo>() as u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The part of the client that has packet processors execute commands of their own.
+//! Part of the client for the packet processors' own commands, PM4.
 
 use std::ffi::c_void;
 
@@ -42,12 +42,13 @@ pub const PGM_RSRC3: u32 = 0x228;
 pub const USER_DATA_0: u32 = 0x240;
 pub const WAVE32: u32 = 1 | 1 << 2 | 1 << 15;
 
-/// The commands that set the registers of a kernel with one-dimensional workgroups of 64.
+/// Commands that set the registers of a kernel with one-dimensional workgroups of 64.
 pub fn registers(kernel: &Executable, name: &str, arguments: *const c_void) -> Vec<Vec<u32>> {
     registers_of(kernel, name, arguments, PGM_RSRC3)
 }
 
-/// The same where `COMPUTE_PGM_RSRC3` is `rsrc3`.
+/// Commands that set the registers of a kernel with one-dimensional workgroups of 64 and `COMPUTE_PGM_RSRC3` of
+/// `rsrc3`.
 pub fn registers_of(kernel: &Executable, name: &str, arguments: *const c_void, rsrc3: u32) -> Vec<Vec<u32>> {
     let object: u64 = kernel.info(&format!("{name}.kd"), HsaExecutableSymbolInfo::KERNEL_OBJECT);
     let descriptor: *const KernelDescriptor = std::ptr::with_exposed_provenance(object as usize);
@@ -75,7 +76,7 @@ impl Commands {
         Self::in_pool(hsa, hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_KERNARG), packets)
     }
 
-    /// The same in a pool that the host gets at.
+    /// Creates commands in a pool that the host can access.
     pub fn in_pool(hsa: &Hsa, pool: HsaMemoryPool, packets: &[Vec<u32>]) -> Self {
         let all = packets.concat();
         let mut memory = std::ptr::null_mut();
@@ -90,7 +91,7 @@ impl Commands {
         commands
     }
 
-    /// Has the host write others, as many, in their place, which no packet uses.
+    /// Overwrites the commands with as many others. No packet may use them.
     pub fn rewrite(&self, packets: &[Vec<u32>]) {
         let all = packets.concat();
         assert_eq!(all.len(), self.dwords as usize);

@@ -14,11 +14,11 @@ use crate::{every_release, in_environment, release};
 
 static GFX942: &[u8] = include_bytes!("../kernels/kernels.gfx942.co");
 
-/// Places in an ELF file's header.
+/// Offsets in an ELF file's header.
 const ABI_VERSION: usize = 8;
 const FLAGS: usize = 48;
 
-/// A code object with another header: ABI version, and bits of its flags.
+/// Returns a code object with another header: ABI version, and bits of its flags.
 fn patched(bytes: &[u8], abi: u8, flags: impl FnOnce(u32) -> u32) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[ABI_VERSION] = abi;
@@ -28,12 +28,12 @@ fn patched(bytes: &[u8], abi: u8, flags: impl FnOnce(u32) -> u32) -> Vec<u8> {
     bytes
 }
 
-/// [`GFX11`] for another processor; the release may or may not look at what it runs.
+/// [`GFX11`] for another processor. Releases differ in their checks of the processor.
 fn for_machine(machine: u32) -> Vec<u8> {
     patched(GFX11, 4, |flags| flags & !0xff | machine)
 }
 
-/// The test's kernels as a code object of gfx1100's own, which every release loads.
+/// The test's kernels as a code object for gfx1100 itself, which every release loads.
 fn for_gfx1100() -> Vec<u8> {
     for_machine(0x41)
 }
@@ -75,7 +75,7 @@ fn symbol(executable: HsaExecutable, name: &str, agent: Option<&HsaAgent>) -> Re
     if status.is_ok() { Ok(symbol) } else { Err(status) }
 }
 
-/// What comes of loading.
+/// Status of loading a code object.
 fn outcome(hsa: &Hsa, bytes: &[u8]) -> HsaStatus {
     load_code(hsa.gpu(), bytes).err().unwrap_or(HsaStatus::SUCCESS)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! ROCR's own environment variables, and the one that chooses a release.
+//! ROCR's own environment variables, and the sim's variable for the release.
 
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! ROCR's behaviour, row by row of `docs/sim/rocr.md`, which names these tests. The runtime is started anew for each, as
+//! ROCR's behaviour, row by row of `docs/sim/rocr.md`, which names these tests. Each test starts the runtime anew, as
 //! one release or another.
 
 mod code;
@@ -20,13 +20,13 @@ use std::{env, thread};
 use common::Hsa;
 use parking_lot::Mutex;
 
-/// The environment is the process's, and so is the runtime's count of references.
+/// Lock of the environment and of the runtime's reference count, which are the process's.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The releases that can be chosen, oldest first.
+/// Supported releases, oldest first.
 const RELEASES: [&str; 2] = ["6.2", "7.0"];
 
-/// Runs `body` with environment variables set, while no other test has the runtime.
+/// Runs `body` with environment variables set, while no other test uses the runtime.
 fn alone<R>(variables: &[(&str, &str)], body: impl FnOnce() -> R) -> R {
     let _alone = ALONE.lock();
     // SAFETY: the tests that look at the environment run one after another, and the runtime is not initialised.
@@ -42,7 +42,7 @@ fn in_environment<R>(variables: &[(&str, &str)], body: impl FnOnce(&Hsa) -> R) -
     alone(variables, || body(&Hsa::new()))
 }
 
-/// Runs `body` with the runtime of a release.
+/// Runs `body` with the runtime in a release's behaviour.
 fn release<R>(name: &str, body: impl FnOnce(&Hsa) -> R) -> R {
     in_environment(&[("HSA_SIM_ROCR", name)], body)
 }
@@ -52,7 +52,7 @@ fn every_release(body: impl Fn(&Hsa)) {
     RELEASES.iter().for_each(|name| release(name, &body));
 }
 
-/// Runs `body`, which must abort, in a process of its own; returns what that said on standard error.
+/// Runs `body`, which must abort, in a process of its own. Returns its standard error.
 fn abort_of(body: impl FnOnce(&Hsa)) -> String {
     const CHILD: &str = "SIM_TEST_CHILD";
     let name = thread::current().name().expect("tests have names").to_owned();

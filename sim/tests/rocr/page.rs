@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `docs/sim/rocr.md` holds together: each row says what the sim does, names tests that exist, and is counted.
+//! Consistency of `docs/sim/rocr.md`: each row describes the sim's behaviour, names existing tests, and is counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ const SOURCES: [(&str, &str); 6] = [
     ("signals", include_str!("signals.rs")),
 ];
 
-/// The cells of each row with facts: function, what ROCR does, sim, test.
+/// Cells of each row: function, behaviour of ROCR, sim, test.
 fn rows() -> Vec<[&'static str; 4]> {
     let cells = |line: &'static str| -> Option<[&'static str; 4]> {
         let inner = line.strip_prefix("| ")?.strip_suffix(" |")?;

@@ -12,7 +12,7 @@ use hsa_runtime64::hsa::*;
 use crate::common::*;
 use crate::{abort_of, every_release};
 
-/// What is asked of a new queue.
+/// Properties of a new queue.
 #[derive(Clone, Copy)]
 struct Ask {
     agent: HsaAgent,
@@ -150,7 +150,7 @@ unsafe extern "C" fn shut_down(_: HsaStatus, _: *mut HsaQueue, _: *mut c_void) {
     let _ = unsafe { hsa_shut_down() };
 }
 
-/// Waits for the end of the process after a malformed packet on a queue with this callback.
+/// Sends a malformed packet to a queue with this callback, and waits for the end of the process.
 fn fail_queue(hsa: &Hsa, callback: Option<HsaQueueCallback>) {
     let (mut queue, kind, data) = (ptr::null_mut(), HsaQueueType::MULTI, ptr::null_mut());
     // SAFETY: the output is a valid place; the callback needs no data.

@@ -139,7 +139,7 @@ fn agents_are_the_cpu_and_then_the_gpus() {
     });
 }
 
-/// Counts, and ends the iteration at the second call.
+/// Callback that counts its calls, and ends the iteration at the second one.
 unsafe extern "C" fn second<T>(_: T, data: *mut c_void) -> HsaStatus {
     // SAFETY: the tests pass a count.
     let count = unsafe { &mut *data.cast::<u32>() };

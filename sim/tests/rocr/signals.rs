@@ -32,7 +32,7 @@ fn has_interrupt(signal: HsaSignal) -> bool {
     unsafe { (*signal.as_ptr()).event_mailbox_ptr != 0 && (*signal.as_ptr()).event_id != 0 }
 }
 
-/// A store that the runtime does not hear of.
+/// A store that bypasses the runtime.
 fn bare_store(signal: HsaSignal, value: i64) {
     // SAFETY: the value of a live signal may be stored to atomically by anyone.
     unsafe { AtomicI64::from_ptr(&raw mut (*signal.as_ptr()).value) }.store(value, Ordering::Release);
@@ -162,7 +162,7 @@ fn an_unknown_condition_ends_the_wait_in_6_2_and_never_holds_in_7_0() {
     assert_eq!(release("7.0", |_| wait()), (7, true));
 }
 
-/// Returns when another thread waits.
+/// Returns when another thread waits for a signal.
 fn until_one_waits() {
     let start = Instant::now();
     while machine().unwrap().signals.waiters() == 0 {
@@ -171,7 +171,7 @@ fn until_one_waits() {
     }
 }
 
-/// Waits for 7 on another thread, meanwhile does something, and returns what the wait gave and how long it was.
+/// Waits for 7 on another thread and calls `act` meanwhile. Returns the result and the duration of the wait.
 fn meanwhile(signal: HsaSignal, ticks: u64, state: HsaWaitState, act: impl FnOnce()) -> (i64, Duration) {
     thread::scope(|scope| {
         let waiter = scope.spawn(move || {
@@ -258,7 +258,7 @@ fn active_waits_and_waits_without_interrupts_see_bare_stores() {
     });
 }
 
-/// Waits for any of the signals to be its operand, and returns which it was and the value told.
+/// Waits for any of the signals to equal its operand. Returns its index and the reported value.
 fn wait_any(mut signals: Vec<HsaSignal>, mut operands: Vec<i64>, ticks: u64) -> (u32, i64) {
     let (mut conditions, mut value) = (vec![HsaSignalCondition::EQ; signals.len()], 99);
     let (count, state) = (signals.len() as u32, HsaWaitState::BLOCKED);
