@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! A logical device: one or more GPUs of a kind and their hardware queues.
 //!
-//! Queues are made once, when the device first joins a device group, and exist until it is destroyed, whatever other
-//! groups it joins and whichever of them end. The bit of queue `q` of GPU `g` in a queue affinity is
-//! `g * queues_per_gpu + q`.
+//! Queues are made when the device first joins a device group and exist until it is destroyed, whatever other groups it
+//! joins and leaves. The bit of queue `q` of GPU `g` in a queue affinity is `g * queues_per_gpu + q`.
 
 mod profiling;
 mod watch;
@@ -40,14 +39,14 @@ pub struct LogicalDevice {
     options: Options,
     gpus: Vec<Arc<Gpu>>,
     queue_mask: u64,
-    /// The affinity bits of the queues that submissions choose from: all, or none while a profiling session sends them
-    /// elsewhere.
+    /// The affinity bits of the queues that submissions choose from: all, or none while a profiling session directs
+    /// them to the first queue of a GPU.
     open_mask: AtomicU64,
     shared: Arc<DeviceShared>,
     queues: Arc<DeviceQueues>,
-    /// The completion threads of `queues`. Held while these are made.
+    /// The completion threads of `queues`. Locked while the queues are made.
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Looks for faults that the runtime does not tell of, while the completion threads may wait for it.
+    /// The watch for faults that the runtime does not report, on which the completion threads may wait.
     watch: Arc<Watch>,
 }
 
@@ -55,7 +54,7 @@ impl LogicalDevice {
     /// Prepares the GPUs of `selection`; queues follow at [`Self::join`].
     ///
     /// # Errors
-    /// Those of [`Gpu::new`]; OUT_OF_RANGE for more queues than an affinity has bits.
+    /// As for [`Gpu::new`]; OUT_OF_RANGE for more queues than an affinity has bits.
     pub fn new(selection: &Selection, options: Options) -> Result<Self> {
         selection.verify(&options)?;
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -93,7 +92,7 @@ impl LogicalDevice {
         self.id
     }
 
-    /// The knobs it was made with.
+    /// The options of the device.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -154,11 +153,13 @@ impl LogicalDevice {
         Ok(&self.gpus[self.select_ordinal(affinity)? / self.options.hardware_queues_per_gpu])
     }
 
-    /// The queue for a submission behind `waits`, of those that `affinity` names on the GPU of the lowest: the one that
-    /// a wait is for, as what is behind work of its own queue needs no packet to wait; else the one with the least work
-    /// in flight, so that independent submissions overlap. Allocations and barriers are no work: what waits for several
-    /// of them finds them on one queue. Where queues cannot wait for each other on the device it is the lowest,
-    /// whatever that has to do.
+    /// Chooses the queue for a submission behind `waits`, among the queues of `affinity` that are on the GPU of its
+    /// lowest bit:
+    ///
+    /// * the queue of a pending wait, if there is one: work of the same queue needs no packet to wait;
+    /// * otherwise the queue with the least work in flight, so that independent submissions overlap. Allocations and
+    ///   barriers do not count as work, so that a submission that waits for several of them finds them on one queue;
+    /// * the lowest queue where queues cannot wait for each other on the device.
     ///
     /// # Errors
     /// As for [`Self::canonical_affinity`]; FAILED_PRECONDITION before the device is in a device group.
@@ -174,9 +175,9 @@ impl LogicalDevice {
         if bits.is_power_of_two() { Ok(queue) } else { Ok(self.select_among(queues, queue, bits, waits)) }
     }
 
-    /// The same while a session counts what the hardware does in kernels: the counters that profiles have are the
-    /// GPU's, so that what runs on two of its queues would disturb each other's. All goes to the GPU's first queue. And
-    /// of an affinity that names no queue, which is an error.
+    /// Chooses the first queue of the affinity's GPU, while a session counts hardware events in kernels: the counters
+    /// are the GPU's, so that kernels on two of its queues would disturb each other's counts. Also called for an
+    /// affinity that names no queue, which is an error.
     #[cold]
     fn select_first<'a>(&self, queues: &'a [Arc<Queue>], affinity: u64) -> Result<&'a Arc<Queue>> {
         let queues_per_gpu = self.options.hardware_queues_per_gpu;
@@ -184,7 +185,7 @@ impl LogicalDevice {
         queues.get(gpu * queues_per_gpu).ok_or_else(no_queues)
     }
 
-    /// The same of several queues, of which `queue` is the lowest.
+    /// Chooses among several queues as [`Self::select_queue`] says; `queue` is the lowest of `bits`.
     fn select_among<'a>(
         &'a self,
         queues: &'a [Arc<Queue>],
@@ -221,13 +222,13 @@ impl LogicalDevice {
         &self.shared
     }
 
-    /// Joins a device group: `tracker` hears of the queues' progress from now on, on `base_axis` with the queue ordinal
-    /// in its bits 24 to 31 (`iree/async/frontier.h`). The first time, creates the hardware queues. What runs and waits
-    /// on them is not touched, nor waited for.
+    /// Joins a device group: `tracker` is told of the queues' progress from now on, on `base_axis` with the queue
+    /// ordinal in its bits 24 to 31 (`iree/async/frontier.h`). The first call creates the hardware queues. Does not
+    /// wait for submissions or affect them.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when a fault has ended a GPU for this process; why the device is lost; those of
-    /// [`Groups::join`]; what HSA said. The device is as it was.
+    /// FAILED_PRECONDITION when a fault has ended a GPU for this process; the failure that lost the device; as for
+    /// [`Groups::join`]; the error of HSA. The device is unchanged.
     ///
     /// [`Groups::join`]: crate::core::queue::groups::Groups::join
     pub fn join(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<Arc<Member>> {
@@ -307,22 +308,22 @@ impl LogicalDevice {
         Ok(made)
     }
 
-    /// Ends queues that nobody has used, because of `status`.
+    /// Ends unused queues because of `status`, which it returns.
     fn discard(&self, made: Queues, status: Status) -> Status {
         stop(made);
         self.shared.wakeups.lock().clear();
         status
     }
 
-    /// Knows whether operations are profiled.
+    /// The device's profiler.
     pub fn profiler(&self) -> &Arc<Profiler> {
         &self.shared.profiler
     }
 }
 
 impl Drop for LogicalDevice {
-    /// Stops the queues: what waits for semaphores is cancelled, what is in flight completes. Host tasks finish first.
-    /// A profiling session that the caller left ends before.
+    /// Stops the queues: cancels submissions that wait for semaphores, and completes those in flight. Host tasks finish
+    /// first. Ends a profiling session that the caller has not ended.
     fn drop(&mut self) {
         // Nobody is there to tell.
         let _ = self.end_session();

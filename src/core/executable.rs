@@ -31,11 +31,10 @@ pub struct Executable {
 #[derive(Debug)]
 struct Kernel {
     loaded: hsa::Kernel,
-    /// What a dispatch with bindings and constants in the HAL's order begins with; none for functions that cannot be
-    /// launched so.
+    /// The arguments and the launch of a dispatch with bindings and constants in the HAL's order; none for functions
+    /// that cannot be launched so.
     launch: Option<(Arguments, Launch)>,
-    /// The same in the first other shape that was asked for, by workgroup size and dynamic LDS: mostly there is no
-    /// third.
+    /// The launch of the first other workgroup size and dynamic LDS that was asked for: usually there is no third.
     usual: OnceLock<([u32; 3], u32, Launch)>,
 }
 
@@ -105,8 +104,7 @@ fn check_target(gpu: &Gpu, target: TargetId) -> Result<()> {
     ))
 }
 
-/// Checks that an executable of the format that the caller calls `text` is one of `container`, and that `gpu` runs
-/// such.
+/// Checks that an executable in `container`, which the caller calls `text`, has that format and that `gpu` runs it.
 ///
 /// # Errors
 /// INCOMPATIBLE.
@@ -134,8 +132,8 @@ fn check_format(gpu: &Gpu, text: &str, container: Option<Container>) -> Result<(
 }
 
 impl Executable {
-    /// Loads `data`, an AMD1 or HIP1 flatbuffer or a bare code object, on those of a logical device's `gpus` whose
-    /// indices are bits of `mask`. `format` is what the caller says it is.
+    /// Loads `data` (an AMD1 or HIP1 flatbuffer or a bare code object) on those `gpus` of a logical device whose
+    /// indices are bits of `mask`. `format` is the caller's name of its format.
     ///
     /// # Errors
     /// INCOMPATIBLE for other formats and targets; INVALID_ARGUMENT for malformed files and for functions whose
@@ -180,7 +178,7 @@ impl Executable {
         &self.info.functions
     }
 
-    /// What profiles say of it.
+    /// The description for profiles.
     pub fn info(&self) -> &Arc<ExecutableInfo> {
         &self.info
     }
@@ -188,13 +186,13 @@ impl Executable {
     /// The function `ordinal`.
     ///
     /// # Errors
-    /// OUT_OF_RANGE for ordinals that it does not have.
+    /// OUT_OF_RANGE for an unknown ordinal.
     pub fn function(&self, ordinal: u64) -> Result<&Function> {
         let index = usize::try_from(ordinal).unwrap_or(usize::MAX);
         self.functions().get(index).ok_or_else(|| self.no_function(ordinal))
     }
 
-    /// The error of launching the function `ordinal` on the GPU of index `gpu`.
+    /// The error for a launch of function `ordinal` on the GPU with index `gpu`.
     #[cold]
     fn no_kernel(&self, ordinal: u64, gpu: usize) -> Status {
         if self.code[gpu].is_some() {
@@ -214,13 +212,12 @@ impl Executable {
         status!(OUT_OF_RANGE, "function {ordinal} of an executable that has {} functions", self.functions().len())
     }
 
-    /// The launch of the function `ordinal` on `gpu`, in `other` if it is none of those at hand. A `workgroup_size` of
-    /// zeros takes the function's own.
+    /// The launch of function `ordinal` on `gpu`; made in `other` if its shape is not cached. A `workgroup_size` of
+    /// zeros selects the function's own.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a GPU that its device does not have; OUT_OF_RANGE for ordinals that it does not have;
-    /// FAILED_PRECONDITION where it is not loaded; those of
-    /// [`Launch::new`].
+    /// INVALID_ARGUMENT for a GPU that is not of the device; OUT_OF_RANGE for an unknown ordinal; FAILED_PRECONDITION
+    /// if the executable is not loaded there; as for [`Launch::new`].
     #[inline(always)]
     pub fn launch<'a>(
         &'a self,
@@ -253,7 +250,7 @@ impl Executable {
         Ok(other.insert(self.other_launch(index, gpu, workgroup_size, dynamic_lds, arguments)?))
     }
 
-    /// The index of `gpu`, which is another logical device's, in the one that prepared this.
+    /// The index in this device of `gpu`, an object of another logical device for the same GPU.
     #[cold]
     fn find_gpu(&self, gpu: &Gpu) -> Result<usize> {
         let found = self.gpus.iter().position(|own| own.agent().handle() == gpu.agent().handle());
@@ -267,7 +264,7 @@ impl Executable {
         })
     }
 
-    /// A launch that is none of those at hand.
+    /// Makes a launch that is not cached.
     #[cold]
     fn other_launch(
         &self,

@@ -12,12 +12,13 @@ use crate::ffi::profile::schema::ProfileData;
 use crate::ffi::{Code, Result, Status, status, tracing};
 
 impl LogicalDevice {
-    /// Begins a profiling session. Operations submitted from now on are in it, and no longer in the driver's own.
+    /// Begins a profiling session. Operations submitted from now on are in it, and no longer in the driver's own
+    /// session.
     ///
     /// # Errors
     /// FAILED_PRECONDITION when there is a session or the device has no queues; UNIMPLEMENTED for data that the driver
-    /// does not produce; those of [`Counters::new`](crate::core::profile::counters::Counters::new); the sink's; what
-    /// HSA said. There is no session then.
+    /// does not produce; as for [`Counters::new`](crate::core::profile::counters::Counters::new); the error of the sink
+    /// or of HSA. There is no session then.
     pub fn begin_profiling(&self, name: &str, request: Request) -> Result<()> {
         request.check()?;
         self.begin_session(name, request).inspect_err(|_| self.begin_zones())
@@ -67,8 +68,8 @@ impl LogicalDevice {
         Session::new(id, name, request, self.gpus(), queues_per_gpu as u32).map(Arc::new)
     }
 
-    /// Begins the session of the driver's own that adds kernels to IREE's trace, where that traces devices and the
-    /// device has no session. Without the session, the trace lacks the kernels.
+    /// Begins the driver's own session, which adds kernels to IREE's trace, if IREE traces devices and the device has
+    /// no session. If that fails, the trace lacks the kernels.
     pub(super) fn begin_zones(&self) {
         if !tracing::TRACES_DEVICES {
             return;
@@ -86,10 +87,10 @@ impl LogicalDevice {
         }
     }
 
-    /// Writes what is complete to the session's sink; nothing without a session.
+    /// Writes all complete data to the session's sink. Does nothing without a session.
     ///
     /// # Errors
-    /// The sink's; the session's own failure, see [`Session::fail`].
+    /// The error of the sink; the session's own failure, see [`Session::fail`].
     pub fn flush_profiling(&self) -> Result<()> {
         // Before the lock, as it waits for the GPUs.
         if let Some(session) = self.profiler().requested_session() {
@@ -100,8 +101,8 @@ impl LogicalDevice {
         session.flush()
     }
 
-    /// Ends the session, if there is one, after what is in the rings of the queues. The session is over even when this
-    /// fails. What waits for semaphores has not run and is not in it.
+    /// Ends the session, if there is one, after the submissions in the queues' rings. The session is over even if this
+    /// fails. Submissions that wait for semaphores have not run and are not in it.
     ///
     /// # Errors
     /// As for [`Self::flush_profiling`].
@@ -111,7 +112,7 @@ impl LogicalDevice {
         ended
     }
 
-    /// Ends the application's session, and begins none of the driver's own.
+    /// Ends the application's session, and does not begin the driver's own.
     pub(super) fn end_session(&self) -> Result<()> {
         let Some(session) = self.profiler().requested_session() else { return Ok(()) };
         // Before the lock: waiting completes submissions, which calls the application back.
@@ -132,16 +133,16 @@ impl LogicalDevice {
         written.and(stopped).and(ended)
     }
 
-    /// Has submissions choose among the queues, or not while the session that there is now counts what launches do.
-    /// They read what they choose from anyway: without a session that costs them nothing.
+    /// Sets the queues that submissions choose from: none while the session counts hardware events of launches.
+    /// Submissions read the mask anyway, so that this costs nothing without a session.
     fn note_counting(&self) {
         let open = if self.profiler().is_counting() { 0 } else { self.queue_mask() };
         self.open_mask.store(open, Ordering::Relaxed);
     }
 
-    /// Has each GPU count from now on, if ranges of time are to be counted in `session`. The last queue of a GPU, which
-    /// begins to count as the last one, is that which ranges are read on: what names no queue mostly goes to the first.
-    /// After a failure, what counts ends with the session.
+    /// Starts counting on each GPU if `session` wants counter ranges. Ranges are read on the last queue of a GPU, which
+    /// also starts last, because submissions of any affinity mostly go to the first queue. After a failure, the ranges
+    /// that have started end with the session.
     fn begin_ranges(&self, session: &Session) -> Result<()> {
         let Some(counters) = session.range_counters() else { return Ok(()) };
         let mut ranges = session.ranges().lock();
@@ -168,8 +169,7 @@ impl LogicalDevice {
         Ok(())
     }
 
-    /// Ends what ranges there are in `session`, and begins the next ones if there are to be any. What fails is the
-    /// session's failure.
+    /// Ends the ranges of `session`, and begins the next ones if `again`. An error becomes the session's failure.
     fn turn_ranges(&self, session: &Session, again: bool) {
         let Some(counters) = session.range_counters() else { return };
         let queues = self.queues().list();
@@ -206,7 +206,7 @@ impl LogicalDevice {
         }
     }
 
-    /// Has the packet processors stamp completion signals while `session` wants that.
+    /// Enables or disables time stamps in completion signals, if `session` wants them.
     fn set_timestamps(&self, session: &Session, enabled: bool) -> Result<()> {
         if !session.wants_timestamps() {
             return Ok(());

@@ -19,13 +19,13 @@ use crate::core::queue::probe::responds;
 use crate::core::queue::shared::DeviceShared;
 use crate::ffi::{thread, thunk};
 
-/// The time between two looks while queues progress.
+/// The time between two checks while queues progress.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// The longest time between two looks, while the GPUs run but their queues complete nothing.
+/// The longest time between two checks, while the GPUs respond but their queues complete nothing.
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// The thread of a device that looks at its queues, once there is one. Dropped, it ends the thread.
+/// The watch thread of a device, once there is one. Dropped, it ends the thread.
 #[derive(Debug, Default)]
 pub struct Watch(Mutex<Option<(Sender<()>, JoinHandle<()>)>>);
 
@@ -66,9 +66,9 @@ struct Watcher {
     device: Weak<DeviceShared>,
     gpus: Vec<Arc<Gpu>>,
     queues_per_gpu: usize,
-    /// [`DeviceShared::unfinished`] at the last look; empty before the first look, and while there are no queues.
+    /// [`DeviceShared::unfinished`] at the last check; empty before the first check, and while there are no queues.
     seen: Vec<Option<u64>>,
-    /// The time to the next look.
+    /// The time to the next check.
     interval: Duration,
 }
 
@@ -78,13 +78,13 @@ impl Watcher {
         Self { device, gpus: gpus.to_vec(), queues_per_gpu, seen: Vec::new(), interval: SHORTEST }
     }
 
-    /// Looks at the queues until `stopped` is disconnected, or the device is lost or gone.
+    /// Checks the queues until `stopped` is disconnected, or the device is lost or gone.
     fn run(&mut self, stopped: &Receiver<()>) {
         while stopped.recv_timeout(self.interval) == Err(RecvTimeoutError::Timeout) && self.look() {}
     }
 
-    /// Looks at the queues once and marks the device lost if one of its GPUs has stopped. Returns false if there is
-    /// nothing more to look for.
+    /// Checks the queues once and marks the device lost if one of its GPUs has stopped. Returns false if no more checks
+    /// are needed.
     fn look(&mut self) -> bool {
         let Some(device) = self.device.upgrade().filter(|device| device.loss.get().is_none()) else { return false };
         let now = device.unfinished();

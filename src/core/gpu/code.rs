@@ -21,7 +21,7 @@ use crate::hsa::{self, LoadRange};
 #[derive(Debug, Default)]
 pub struct SharedCode(Mutex<HashMap<Bytes, Weak<LoadedCode>>>);
 
-/// Bytes that are found by what they are.
+/// Bytes that are hashed and compared by content.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bytes(Arc<Vec<u8>>);
 
@@ -36,15 +36,15 @@ impl Borrow<[u8]> for Bytes {
 pub struct LoadedCode {
     gpu: Arc<Gpu>,
     loaded: hsa::Executable,
-    /// By the symbols of their descriptors.
+    /// Kernels by the symbols of their descriptors.
     kernels: HashMap<Box<str>, hsa::Kernel>,
     range: Option<LoadRange>,
     is_shared: bool,
 }
 
 impl LoadedCode {
-    /// `code` on `gpu`, which may be loaded there already. One that is not is loaded under the lock, so that no other
-    /// thread loads it, too.
+    /// Loads `code` on `gpu`, unless it is loaded there already. Loads under the lock, so that no other thread loads
+    /// it, too.
     ///
     /// # Errors
     /// The error of the HSA call that failed.
@@ -87,7 +87,7 @@ impl LoadedCode {
         self.loaded.code()
     }
 
-    /// Where it was loaded; none if the runtime does not tell.
+    /// The load address range; none if the runtime does not report it.
     pub fn range(&self) -> Option<LoadRange> {
         self.range
     }

@@ -15,18 +15,18 @@ use parking_lot::Mutex;
 
 use crate::hsa::HdpFlush;
 
-/// All that there are.
+/// The number of allocations of coherent memory in the process.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Each GPU that has some, and how many.
+/// The GPUs that have such allocations, and how many.
 static IN_USE: Mutex<Vec<(HdpFlush, usize)>> = Mutex::new(Vec::new());
 
-/// An allocation of coherent memory. As long as it is there, submissions flush the host's writes to it.
+/// An allocation of coherent memory. While it exists, submissions flush the host's writes to it.
 #[derive(Debug)]
 pub struct CoherentUse(HdpFlush);
 
 impl CoherentUse {
-    /// An allocation in memory of the GPU of `flush`, before the host writes there.
+    /// Registers an allocation in memory of the GPU of `flush`, before the host writes there.
     pub fn begin(flush: HdpFlush) -> Self {
         let mut gpus = IN_USE.lock();
         match gpus.iter_mut().find(|(other, _)| other.address() == flush.address()) {
@@ -52,8 +52,8 @@ impl Drop for CoherentUse {
     }
 }
 
-/// Makes what the host wrote to coherent memory visible to what is submitted from now on. Whoever submits comes after
-/// who wrote, and so after the allocation was counted.
+/// Makes the host's writes to coherent memory visible to later submissions. A submission is ordered after the writes
+/// that it reads, and so after the allocation was counted.
 #[inline(always)]
 pub fn publish() {
     if COUNT.load(Ordering::Relaxed) != 0 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The commands of PM4 streams: in the host's memory, where they are written, or copied to the GPU's.
+//! The commands of PM4 streams, in host memory as written, or copied to the GPU's memory.
 //!
-//! A copy goes around the GPU's L2, which may still hold what was in the same memory before, and through which packet
-//! processors read commands. So that they see what was copied, a packet in front of the one that runs the commands has
-//! to acquire from the system.
+//! A copy does not go through the GPU's L2, through which packet processors read commands and which may still hold old
+//! contents of the memory. So that packet processors see the copy, a packet in front of the one that runs the commands
+//! has to acquire from the system.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::core::gpu::options::Pm4Publication;
 use crate::ffi::{Annotate, Result};
 use crate::hsa::MemoryCopy;
 
-/// Commands that stay as they are.
+/// The commands of a stream. They never change.
 #[derive(Debug)]
 pub struct Commands {
-    /// None of commands that are where they were written. Before the memory that is copied to.
+    /// The state of the copy; none for commands that stay where they were written. Dropped before the target memory.
     copy: Option<Mutex<State>>,
     memory: StoredKernargs,
 }
 
-/// How far the copy of commands is.
+/// The progress of a copy of commands.
 #[derive(Debug)]
 enum State {
-    /// It reads the source, which goes behind it.
+    /// The copy reads the source, which is freed afterwards.
     UnderWay {
         copy: MemoryCopy,
         _source: StoredKernargs,
@@ -35,7 +35,7 @@ enum State {
 }
 
 impl Commands {
-    /// Commands of the bytes, which are not empty, in the host's memory.
+    /// Writes commands of `bytes`, which are not empty, to host memory.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -43,11 +43,11 @@ impl Commands {
         Ok(Self { copy: None, memory: StoredKernargs::new(gpu, Contents::Commands, bytes)? })
     }
 
-    /// The same, published in this way, once. Unless it is [`Pm4Publication::AsyncCopyNonblocking`], they can be run
-    /// then.
+    /// Publishes the commands as `publication` says, once. Unless that is [`Pm4Publication::AsyncCopyNonblocking`],
+    /// they can run when this returns.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED; that the copy did not begin, or, if it is waited for, failed.
+    /// RESOURCE_EXHAUSTED; the error of starting the copy or, if it waits, of the copy.
     pub fn publish(self, publication: Pm4Publication) -> Result<Self> {
         if publication == Pm4Publication::Copy {
             return Ok(self);
@@ -61,10 +61,10 @@ impl Commands {
         Ok(published)
     }
 
-    /// Waits until they can be run. Under no lock: a copy takes some microseconds.
+    /// Waits until the commands can run. Under no lock: a copy takes some microseconds.
     ///
     /// # Errors
-    /// That of the copy, each time.
+    /// The error of the copy, on each call.
     #[inline]
     pub fn wait(&self) -> Result<()> {
         match &self.copy {
@@ -73,20 +73,20 @@ impl Commands {
         }
     }
 
-    /// Whether they are in the GPU's memory, to which they were copied.
+    /// True if the commands were copied to the GPU's memory.
     #[inline]
     pub fn are_copied(&self) -> bool {
         self.copy.is_some()
     }
 
-    /// Where they begin.
+    /// The address of the first command.
     #[inline]
     pub fn address(&self) -> u64 {
         self.memory.address()
     }
 }
 
-/// The source's memory is for others when the copy is over.
+/// Waits for a copy, then frees its source.
 fn wait_for(state: &mut State) -> Result<()> {
     if let State::UnderWay { copy, .. } = state {
         let result = copy.wait();

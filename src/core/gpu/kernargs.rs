@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Kernel arguments and PM4 commands that are written once: blocks of a GPU's memory for the former and of the host's
-//! for the latter, or of the GPU's for copies of these, which recordings that are over leave to those to come.
+//! Kernel arguments and PM4 commands that are written once. Arguments are in blocks of a GPU's memory; commands in
+//! blocks of host memory, and their copies in blocks of the GPU's memory. Later recordings reuse the blocks of
+//! recordings that are gone.
 //!
-//! Blocks of two sizes, for which there are knobs, are cut from slabs; what is larger than both has memory of its own.
-//! A block is written again only when nothing uses it any more, and what it held may still be in the GPU's L2, where
-//! it is in the GPU's memory. The first packet of each submission acquires from the system, so that it sees what was
-//! written before; as it does of the ring of kernel arguments.
+//! Blocks of two sizes, which are options, are cut from slabs; larger ones have memory of their own. A block is reused
+//! only when nothing uses it any more. In the GPU's memory its old contents may still be in the GPU's L2. The first
+//! packet of each submission acquires from the system and therefore sees the new ones, as with the ring of kernel
+//! arguments.
 
 use std::sync::Arc;
 
@@ -16,10 +17,10 @@ use crate::core::gpu::options::Options;
 use crate::ffi::{Annotate, Fallible, Result, fallible};
 use crate::hsa::{Allocation, MemoryCopy};
 
-/// Most bytes that are kept in blocks with memory of their own that nobody uses.
+/// The most bytes that are kept in unused blocks with memory of their own.
 const MOST: usize = 4 << 20;
 
-/// What a block is for.
+/// The contents of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
     /// Kernel arguments.
@@ -30,7 +31,7 @@ pub enum Contents {
     CopiedCommands,
 }
 
-/// A part of an allocation, which lives as long as its blocks.
+/// A part of an allocation. The allocation lives as long as its blocks.
 #[derive(Debug)]
 struct Block {
     memory: Arc<Allocation>,
@@ -38,12 +39,12 @@ struct Block {
     offset: usize,
 }
 
-/// Blocks of one size that nobody uses.
+/// Unused blocks of one size.
 #[derive(Debug)]
 struct Pool {
     /// Bytes of a block.
     size: usize,
-    /// Blocks of a slab.
+    /// The number of blocks in a slab.
     count: usize,
     free: Mutex<Vec<Block>>,
 }
@@ -53,7 +54,7 @@ impl Pool {
         Self { size: size as usize, count: count.max(1), free: Mutex::default() }
     }
 
-    /// A block; one of a new slab if there is none.
+    /// Takes an unused block, or one of a new slab.
     fn take(&self, gpu: &Gpu, contents: Contents) -> Result<Block> {
         if let Some(block) = self.free.lock().pop() {
             return Ok(block);
@@ -69,7 +70,7 @@ impl Pool {
         Ok(block)
     }
 
-    /// The blocks of slabs of which none is in use.
+    /// Takes the blocks of slabs that are unused as a whole.
     fn take_whole_slabs(&self) -> Vec<Block> {
         let (mut whole, mut free) = (Vec::new(), self.free.lock());
         // Without memory for that they stay.
@@ -99,18 +100,18 @@ impl Pool {
     }
 }
 
-/// Blocks of a GPU that nobody uses.
+/// Unused blocks of a GPU.
 #[derive(Debug)]
 pub struct SpareBlocks {
     contents: Contents,
     /// The smaller size first.
     pools: [Pool; 2],
-    /// Larger ones, with their bytes, a power of two.
+    /// Larger blocks, with their size in bytes, a power of two.
     large: Mutex<Vec<(usize, Block)>>,
 }
 
 impl SpareBlocks {
-    /// None yet; slabs are of as many blocks as `options` has at first.
+    /// Has no blocks at first. Slabs have as many blocks as `options` says.
     pub fn new(contents: Contents, options: &Options) -> Self {
         let small = Pool::new(options.device_block_pool_small_size, options.device_block_pool_small_capacity);
         let large = Pool::new(options.device_block_pool_large_size, options.device_block_pool_large_capacity);
@@ -118,10 +119,10 @@ impl SpareBlocks {
         Self { contents, pools, large: Mutex::default() }
     }
 
-    /// A slab of each size, so that the first recordings need not wait for memory.
+    /// Makes a slab of each size, so that the first recordings need not wait for memory.
     ///
     /// # Errors
-    /// What HSA says of the size, with the knobs' name.
+    /// The error of HSA, with the option's name.
     pub fn fill(&self, gpu: &Gpu) -> Result<()> {
         for pool in &self.pools {
             let mut blocks = pool.cut(gpu, self.contents)?;
@@ -132,7 +133,7 @@ impl SpareBlocks {
         Ok(())
     }
 
-    /// Frees slabs of which nothing is in use, and larger blocks.
+    /// Frees unused slabs and larger blocks.
     pub fn trim(&self) {
         for pool in &self.pools {
             let blocks = pool.take_whole_slabs();
@@ -179,20 +180,19 @@ impl SpareBlocks {
     }
 }
 
-/// Kernel arguments, or PM4 commands, in memory of a GPU, or of the host's for it.
+/// Kernel arguments or PM4 commands in memory of a GPU, or in host memory for it.
 #[derive(Debug)]
 pub struct StoredKernargs {
     gpu: Arc<Gpu>,
     contents: Contents,
-    /// What they need, a power of two.
+    /// The size that they need, a power of two.
     length: usize,
-    /// None in the drop alone.
+    /// None only during drop.
     block: Option<Block>,
 }
 
 impl StoredKernargs {
-    /// Memory that holds `bytes`, visible to what is submitted from now on, kernel arguments behind an acquire fence of
-    /// the system.
+    /// Stores `bytes`, visible to later submissions: kernel arguments behind an acquire fence of the system.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -206,17 +206,17 @@ impl StoredKernargs {
         Ok(stored)
     }
 
-    /// Memory of `length` bytes, a power of two, that nothing uses.
+    /// Unused memory of `length` bytes, a power of two.
     fn unwritten(gpu: &Arc<Gpu>, contents: Contents, length: usize) -> Result<Self> {
         let block = gpu.spare_blocks(contents).take(gpu, length)?;
         Ok(Self { gpu: gpu.clone(), contents, length, block: Some(block) })
     }
 
-    /// Memory of the GPU's own to which these commands are being copied. Until the copy is over nothing may use it, and
-    /// neither of the two be dropped.
+    /// Starts a copy of these commands to memory of the GPU. Until the copy is complete, its target must not be used,
+    /// and neither source nor target be dropped.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED; that the copy did not begin.
+    /// RESOURCE_EXHAUSTED; the error of starting the copy.
     pub fn begin_copy(&self) -> Result<(Self, MemoryCopy)> {
         let gpu = &self.gpu;
         let target = Self::unwritten(gpu, Contents::CopiedCommands, self.length)?;
@@ -233,7 +233,7 @@ impl StoredKernargs {
         Ok((target, copy))
     }
 
-    /// Where they begin.
+    /// The address of the first byte.
     pub fn address(&self) -> u64 {
         self.block.as_ref().map_or(0, |block| block.memory.as_ptr() as u64 + block.offset as u64)
     }
@@ -279,7 +279,7 @@ mod tests {
         assert!(kept > MOST / 2 && kept <= MOST, "{kept}");
     }
 
-    /// The packet processor reads them in front of its packet's fence.
+    /// Packet processors read commands before their packet's acquire fence.
     #[test]
     fn commands_are_in_the_hosts_memory_unless_they_are_copied() {
         let gpu = gpu(&Options::default());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How large workgroups and grids may be on a GPU. A packet processor that is given more stops its queue, which is the
-//! end of the device, so that launches are checked when they are made.
+//! Limits of workgroups and grids on a GPU. A packet processor that is given more stops its queue, which loses the
+//! device, so that launches are checked when they are made.
 
 use crate::hsa::AgentInfo;
 
@@ -17,10 +17,10 @@ pub struct LaunchLimits {
     pub lds: u32,
     /// Workgroups in each dimension.
     ///
-    /// From gfx12 on waves are given their workgroup's numbers in Y and Z in 16 bits each (LLVM, "ttmp7" in
-    /// `SIISelLowering.cpp`): with more workgroups several of them would take themselves for the same. What agents say
-    /// of grids (`HSA_AGENT_INFO_GRID_MAX_DIM`) is no limit: ROCR's releases differ, and the later ones' 65,535
-    /// work-items are less than what earlier GPUs do.
+    /// From gfx12 on waves get their workgroup's Y and Z ids in 16 bits each (LLVM, "ttmp7" in `SIISelLowering.cpp`);
+    /// with more workgroups, several would have the same id. The agents' limits of grids
+    /// (`HSA_AGENT_INFO_GRID_MAX_DIM`) are not used: ROCR's releases differ, and the 65,535 work-items of later ones
+    /// are less than earlier GPUs can run.
     pub workgroups: [u32; 3],
 }
 

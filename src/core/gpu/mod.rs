@@ -27,7 +27,7 @@ use crate::core::gpu::topology::HostAccess;
 use crate::ffi::{Result, Status, fallible, status};
 use crate::hsa::{self, Agent, Allocation, Executable, Kernel};
 
-/// How a packet processor waits for another queue's epoch by itself.
+/// A packet processor's way to wait for another queue's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceWait {
     /// AMD's barrier-value packet.
@@ -59,9 +59,9 @@ impl Gpu {
     /// Loads the device library on `info`, GPU `index` of its logical device.
     ///
     /// # Errors
-    /// INCOMPATIBLE when no embedded code object runs on the GPU, with those that are embedded; UNIMPLEMENTED when
-    /// recordings are to be PM4 streams, and the GPU runs none, or they are to be copied, and the runtime does not;
-    /// those of [`Self::check_alive`]; what HSA said.
+    /// INCOMPATIBLE when no embedded code object runs on the GPU, with a list of those embedded; UNIMPLEMENTED when
+    /// recordings have to be PM4 streams and the GPU runs none, or streams have to be copied and the runtime cannot; as
+    /// for [`Self::check_alive`]; the error of HSA.
     pub fn new(index: usize, info: &topology::Gpu, cpu: &topology::Cpu, options: &Options) -> Result<Arc<Self>> {
         let agent = &info.agent;
         check_alive(info)?;
@@ -113,12 +113,12 @@ impl Gpu {
         Ok(Arc::new(gpu))
     }
 
-    /// Its place among the GPUs of its logical device.
+    /// The index of the GPU in its logical device.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Bytes to leave unused behind what is carved out of its memory, of which the runtime is to be told; mostly 0
+    /// Bytes to leave unused behind each part of its memory that is reported to the runtime; usually 0
     /// ([`hsa::Library::part_gap`]).
     #[inline]
     pub fn part_gap(&self) -> usize {
@@ -140,7 +140,7 @@ impl Gpu {
         &self.cpu
     }
 
-    /// What plans of the device library's kernels need to know.
+    /// The device shape for plans of the device library's kernels.
     pub fn shape(&self) -> DeviceShape {
         self.shape
     }
@@ -150,7 +150,7 @@ impl Gpu {
         &self.limits
     }
 
-    /// How the packet processor waits for values of signals, if it does.
+    /// The packet processor's way to wait for values of signals; none if it cannot.
     pub fn device_wait(&self) -> Option<DeviceWait> {
         self.device_wait
     }
@@ -178,7 +178,8 @@ impl Gpu {
         }
     }
 
-    /// Host memory for commands of PM4-IB packets. ROCR takes executable memory for those (`AqlQueue`'s `pm4_ib_buf_`).
+    /// Allocates host memory for commands of PM4-IB packets. ROCR uses executable memory for those (`AqlQueue`'s
+    /// `pm4_ib_buf_`).
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -186,10 +187,9 @@ impl Gpu {
         Ok(self.cpu.kernarg.allocate(size, HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, &self.agents())?)
     }
 
-    /// Memory for kernel arguments: the GPU's own where the host gets at that, so that dispatches read nothing over
-    /// PCIe, or else the host's. What is written to it is visible to what is submitted after
-    /// [`Self::publish_kernargs`], behind an acquire fence of the system: the GPU's L2 may hold what was in the same
-    /// place before.
+    /// Allocates memory for kernel arguments: the GPU's own if the host can access it, so that dispatches read nothing
+    /// over PCIe, otherwise the host's. Writes to it are visible to submissions after [`Self::publish_kernargs`],
+    /// behind an acquire fence of the system: the GPU's L2 may hold old contents.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -197,11 +197,11 @@ impl Gpu {
         self.allocate_stored(Contents::Kernargs, size)
     }
 
-    /// Memory for what is written once: for kernel arguments as that of [`Self::allocate_kernargs`], for commands the
-    /// host's. Packet processors read the GPU's own through its L2, which may hold what was in the same place before,
-    /// and nobody says that they carry out the acquire fence of a packet with commands before they read these: ROCR and
-    /// aqlprofile have theirs in the host's memory (`AqlQueue::ExecutePM4`). For copies of commands it is the GPU's,
-    /// which the host need not get at ([`commands`]).
+    /// Allocates memory that is written once. For kernel arguments it is as that of [`Self::allocate_kernargs`]. For
+    /// commands it is host memory: packet processors read the GPU's own through its L2, which may hold old contents,
+    /// and are not specified to carry out the acquire fence of a packet with commands before they read these. ROCR and
+    /// aqlprofile use host memory, too (`AqlQueue::ExecutePM4`). For copies of commands it is the GPU's, which the host
+    /// need not access ([`commands`]).
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -221,14 +221,14 @@ impl Gpu {
         }
     }
 
-    /// Makes what this thread wrote to memory of [`Self::allocate_kernargs`] visible to what is submitted from now on.
+    /// Makes this thread's writes to memory of [`Self::allocate_kernargs`] visible to later submissions.
     pub fn publish_kernargs(&self) {
         if let HostAccess::Flushed(flush) = self.kernarg_access {
             flush.flush();
         }
     }
 
-    /// Memory for what is written once that nobody uses.
+    /// The unused blocks for `contents`.
     pub fn spare_blocks(&self, contents: Contents) -> &SpareBlocks {
         match contents {
             Contents::Kernargs => &self.spare_kernargs,
@@ -237,14 +237,14 @@ impl Gpu {
         }
     }
 
-    /// Frees memory that nobody uses.
+    /// Frees unused memory.
     pub fn trim(&self) {
         self.spare_kernargs.trim();
         self.spare_commands.trim();
         self.spare_copies.trim();
     }
 
-    /// How recordings become PM4 streams, if they do.
+    /// The PM4 streams of recordings; none if recordings do not become streams.
     pub fn streams(&self) -> Option<&Streams> {
         self.streams.as_ref()
     }
@@ -272,22 +272,22 @@ impl Gpu {
         place_of(0, &self.info)
     }
 
-    /// The status for queue `queue` of the logical device, on this GPU, that stopped: what the queue said and what the
-    /// runtime knows of the fault. DATA_LOSS as that of a fault, whatever HSA calls the error: nothing of it is about
-    /// the call that is answered with it.
+    /// The status for queue `queue` of the logical device, which stopped on this GPU: the queue's error and the fault
+    /// that the runtime reported. The code is DATA_LOSS, as for a fault, whatever HSA's error: the error is not about
+    /// the call that returns it.
     pub fn describe_queue_error(&self, queue: u32, error: &hsa::Error) -> Status {
         let place = place_of(1 << queue, &self.info);
         status!(DATA_LOSS, "{error}").annotate(&format!("{place} stopped; recreate the device"))
     }
 
-    /// The status for the logical device when its GPU has ended with `fault`; `busy` has a bit for each hardware queue
-    /// with work in flight.
+    /// The status for the logical device when its GPU ended with `fault`. `busy` has a bit for each hardware queue with
+    /// work in flight.
     pub fn describe_fault(&self, fault: &hsa::Fault, busy: u64) -> Status {
         let place = place_of(busy, &self.info);
         status!(DATA_LOSS, "{fault}").annotate(&format!("{place} stopped; {NEEDS_NEW_PROCESS}"))
     }
 
-    /// The status for the logical device when its GPU runs nothing any more and nobody said why; `busy` as above.
+    /// The status for the logical device when its GPU stopped without a report; `busy` as for [`Self::describe_fault`].
     pub fn describe_silence(&self, busy: u64) -> Status {
         let place = place_of(busy, &self.info);
         status!(
@@ -298,7 +298,7 @@ impl Gpu {
     }
 }
 
-/// What helps against a fault that the kernel driver evicts the process from a GPU for.
+/// The remedy for a fault after which the kernel driver evicts the process from a GPU.
 const NEEDS_NEW_PROCESS: &str = "the kernel driver runs nothing more on this GPU for this process: start a new one";
 
 fn check_alive(gpu: &topology::Gpu) -> Result<()> {
@@ -311,7 +311,7 @@ fn check_alive(gpu: &topology::Gpu) -> Result<()> {
     }
 }
 
-/// Hardware queues by their affinity bits, and the GPU they are on.
+/// Describes hardware queues, given by their affinity bits, and their GPU.
 fn place_of(queues: u64, gpu: &topology::Gpu) -> String {
     let info = gpu.agent.info();
     let gpu = format!("GPU {} ({}, {})", gpu.ordinal, info.product, info.name);
@@ -340,12 +340,12 @@ fn select_code_object(agent: &Agent) -> Result<&'static [u8]> {
     })
 }
 
-/// How the packet processor of a GPU of this name waits.
+/// The way in which the packet processor of a GPU of this name waits.
 ///
-/// Barrier-value packets are those of gfx90a, and of gfx9.4 with steppings 0 to 2 (gfx950 reports the same firmware
-/// interface). From gfx10 on processors have `WAIT_REG_MEM64` (Linux `nvd.h`, which is for gfx10 to gfx12; IREE's C
-/// driver uses it on gfx1100, where its authors tried it). gfx12.5 wants other fields in the command. What remains,
-/// gfx906 and gfx908 above all, waits on the host.
+/// Barrier-value packets: gfx90a, and gfx9.4 with steppings 0 to 2 (gfx950 reports the same firmware interface).
+/// `WAIT_REG_MEM64`: from gfx10 on (Linux `nvd.h`, which is for gfx10 to gfx12; IREE's C driver uses it on gfx1100,
+/// where its authors tested it), except gfx12.5, which has other fields in the command. The others, mainly gfx906 and
+/// gfx908, wait on the host.
 fn device_wait(name: &str) -> Option<DeviceWait> {
     match name {
         "gfx90a" | "gfx940" | "gfx941" | "gfx942" | "gfx950" => Some(DeviceWait::BarrierValue),

@@ -4,8 +4,8 @@
 //! Each knob of [`KNOBS`] can be given as a flag, `--amdgpu_rs_<key>=<value>`, and as a parameter of a device URI,
 //! `amdgpu_rs://0?<key>=<value>`; both go through [`Options::set`]. Keys, defaults and limits are those of IREE's C
 //! driver (`registration/driver_module.c`, `api.h`) where it has the same knob; queue counts and capacities, which it
-//! offers only to embedders, are knobs here too. There are no pools of host blocks here: their knobs bound, in such
-//! blocks, what is kept of the host's memory for later, and say how much of it file transfers use.
+//! offers only to embedders, are knobs here, too. This driver has no pools of host blocks: their knobs bound, in units
+//! of such blocks, the host memory that is kept for reuse, and set the memory that file transfers use.
 
 use std::path::PathBuf;
 
@@ -27,77 +27,75 @@ pub enum QueuePlacement {
 pub enum CommandBufferMode {
     /// As AQL packets.
     Aql,
-    /// As PM4 streams, where they are nothing but dispatches that streams can have and may be executed several times;
-    /// others as AQL packets.
+    /// As PM4 streams, if they consist only of dispatches that streams support and may be executed several times;
+    /// otherwise as AQL packets.
     Pm4,
-    /// The same where the recording is long enough to gain by it, on GPUs where it was tried.
+    /// As `Pm4` if the recording is long enough to gain by it and the GPU is one where streams were tested.
     Auto,
 }
 
-/// How the commands of PM4 command buffers come to where packet processors read them. Kernel arguments are written in
-/// place, as those of packets are.
+/// The publication of a PM4 command buffer's commands. Kernel arguments are written in place, as for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pm4Publication {
     /// The host writes them to its own memory, and they stay there.
     Copy,
     /// One `hsa_amd_memory_async_copy` to the GPU's memory, waited for when recording ends.
     AsyncCopy,
-    /// The same, waited for by the host when an execution is about to be submitted.
+    /// As `AsyncCopy`, but the host waits when an execution is about to be submitted.
     AsyncCopyNonblocking,
 }
 
-/// Where kernel arguments are.
+/// The location of kernel arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernargMemory {
-    /// In the GPU's own memory where the host gets at that, else in the host's.
+    /// In the GPU's own memory if the host can access it, otherwise in host memory.
     Any,
-    /// In the host's.
+    /// In host memory.
     Host,
 }
 
 /// Values of all knobs. Sizes are in bytes unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Directories or files in which alone to look for the HSA runtime; empty for the usual places.
+    /// Directories or files in which to look for the HSA runtime, and nowhere else; empty for the usual places.
     pub libhsa_search_path: Vec<PathBuf>,
-    /// Largest vector that a queue keeps of an operation for those to come: a power of two of at least 4 KiB.
+    /// Largest vector that a queue keeps for reuse: a power of two of at least 4 KiB.
     pub host_block_pool_small_size: usize,
     /// A 64th of what a file transfer moves at a time, and a 128th of its staging memory, which is never more than
     /// twice the transfer: a power of two of at least 64 KiB.
     pub host_block_pool_large_size: usize,
-    /// A 32nd of the most that is kept of a recording that is over, for those to come: a power of two from 256 to 2
-    /// GiB.
+    /// 1/32 of the most memory that is kept of a recording for reuse: a power of two from 256 to 2 GiB.
     pub host_block_pool_command_buffer_size: usize,
     /// Size of a small block of [`crate::core::gpu::kernargs`]: a power of two of at least 1 KiB.
     pub device_block_pool_small_size: u64,
     /// Small blocks of a slab; 0 is 1.
     pub device_block_pool_small_capacity: usize,
-    /// Size of a large one: a power of two of at least 64 KiB.
+    /// Size of a large block: a power of two of at least 64 KiB.
     pub device_block_pool_large_size: u64,
     /// Large blocks of a slab; 0 is 1.
     pub device_block_pool_large_capacity: usize,
     /// Length of one range of the default queue-allocation pool of a GPU.
     pub default_pool_range_length: u64,
-    /// Least alignment of its reservations: a power of two of at least 16.
+    /// Least alignment of the default pool's reservations: a power of two of at least 16.
     pub default_pool_alignment: u64,
-    /// Death-frontier entries kept per free block of it: 1 to 255.
+    /// Death-frontier entries kept per free block of the default pool: 1 to 255.
     pub default_pool_frontier_capacity: u8,
-    /// Who schedules queue operations.
+    /// Scheduler of queue operations.
     pub queue_placement: QueuePlacement,
     /// How command buffers are recorded.
     pub command_buffer_mode: CommandBufferMode,
     /// How PM4 command buffers are published.
     pub pm4_command_buffer_publication_mode: Pm4Publication,
-    /// Whether the block pools of GPUs have a slab each when the device is made.
+    /// Makes a slab of each block pool when the device is made.
     pub preallocate_pools: bool,
     /// Reserved by the C driver; not implemented.
     pub exclusive_execution: bool,
-    /// Whether waits across queues always go through the host.
+    /// Makes waits across queues always go through the host.
     pub force_wait_barrier_defer: bool,
     /// Makes devices answer to the id `hip`, by which modules compiled for IREE's target of that name look for one. Not
     /// a knob of the C driver.
     pub hip_device_id: bool,
-    /// Whether [`CommandBufferMode::Auto`] takes PM4 on GPUs where nobody is known to have tried it, too.
+    /// Makes [`CommandBufferMode::Auto`] use PM4 also on GPUs where streams were not tested.
     pub experimental_pm4_command_buffers: bool,
     /// Nanoseconds to spin before a wait blocks; not implemented, so 0.
     pub wait_active_for_ns: u64,
@@ -105,11 +103,11 @@ pub struct Options {
     pub hardware_queues_per_gpu: usize,
     /// Packets in the AQL ring of a hardware queue: a power of two.
     pub aql_queue_capacity: u32,
-    /// Where kernargs are. Not a knob of the C driver, which does as [`KernargMemory::Any`].
+    /// Location of kernel arguments. Not a knob of the C driver, which does as [`KernargMemory::Any`].
     pub kernarg_memory: KernargMemory,
-    /// 64-byte blocks in its kernarg ring: a power of two of at least twice `aql_queue_capacity`.
+    /// 64-byte blocks in the kernarg ring of a hardware queue: a power of two of at least twice `aql_queue_capacity`.
     pub kernarg_capacity: u32,
-    /// Entries of its notification ring: a power of two.
+    /// Entries of the notification ring of a hardware queue: a power of two.
     pub notification_capacity: u32,
 }
 
@@ -158,12 +156,12 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// The knob's value in `options`, as it would be written; empty where nothing is set.
+    /// The knob's value in `options` as text; empty if it is not set.
     pub fn value(&self, options: &Options) -> String {
         (self.show)(options)
     }
 
-    /// The default, as it would be written; empty where there is none.
+    /// The default as text; empty if there is none.
     pub fn default(&self) -> String {
         self.value(&Options::default())
     }
@@ -351,7 +349,7 @@ impl Options {
     ///
     /// # Errors
     /// INVALID_ARGUMENT for an unknown key (the message lists the known ones) or a value that the knob does not take.
-    /// Whether values go together is checked by [`verify`](Self::verify).
+    /// Combinations of values are checked by [`verify`](Self::verify).
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let Some(knob) = KNOBS.iter().find(|knob| knob.key == key) else {
             return Err(status!(INVALID_ARGUMENT, "{}", unknown(key)));
@@ -468,7 +466,7 @@ pub(crate) fn cut(text: &str) -> &str {
     text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The message for an unknown key: the nearest known one if it is near, and all of them.
+/// The message for an unknown key: the nearest known key, if one is near, and all known ones.
 fn unknown(key: &str) -> String {
     let key = cut(key);
     let keys: Vec<_> = KNOBS.iter().map(|knob| knob.key).collect();
@@ -485,7 +483,7 @@ fn unknown(key: &str) -> String {
     format!("unknown option '{key}'{hint}; known options: {}", keys.join(", "))
 }
 
-/// Levenshtein's distance in bytes.
+/// The Levenshtein distance in bytes.
 fn edit_distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How GPUs of different logical devices get at each other's memory, for IREE's device topology
-//! (`iree/hal/topology.h`).
+//! Access between GPUs of different logical devices, for IREE's device topology (`iree/hal/topology.h`).
 
 use std::sync::Arc;
 
@@ -10,10 +9,10 @@ use crate::core::gpu::Gpu;
 use crate::ffi::Result;
 use crate::ffi::topology::{LinkClass, Reach};
 
-/// How each of `sources` gets at the memory of each of `owners`: IREE knows one answer for all.
+/// The access of all `sources` to the memory of all `owners`: IREE has one answer for all pairs.
 ///
 /// # Errors
-/// What HSA said.
+/// The error of HSA.
 pub fn reach(sources: &[Arc<Gpu>], owners: &[Arc<Gpu>]) -> Result<Reach> {
     let mut all = Reach::BEST;
     for source in sources {
@@ -69,7 +68,7 @@ fn class(link: HsaLinkType) -> LinkClass {
     }
 }
 
-/// HSA's distance, which ACPI's tables begin at 10, on IREE's scale of 0 to 15 (`iree/hal/topology_builder.c`).
+/// Maps HSA's distance, which starts at 10 as in ACPI, to IREE's scale of 0 to 15 (`iree/hal/topology_builder.c`).
 fn numa_distance(of_hsa: u32) -> u8 {
     (of_hsa.saturating_sub(10) / 2).min(15) as u8
 }

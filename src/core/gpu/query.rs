@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Figures of a GPU by their names, which are those of IREE's C driver.
+//! Properties of a GPU by the names of IREE's C driver.
 
 use amdgpu_code_object::{Feature, Processor, TargetId};
 
@@ -7,10 +7,10 @@ use super::Gpu;
 use crate::ffi::{Result, Status, status};
 
 impl Gpu {
-    /// A figure of the GPU by its key in the category `amdgpu.device` of IREE's device queries.
+    /// A property of the GPU by its key in the category `amdgpu.device` of IREE's device queries.
     ///
     /// # Errors
-    /// NOT_FOUND for unknown keys, UNAVAILABLE for what this GPU or its runtime has not.
+    /// NOT_FOUND for unknown keys; UNAVAILABLE for a property that this GPU or its runtime does not have.
     pub fn query(&self, key: &str) -> Result<i64> {
         let agent = self.info.agent.info();
         let system = self.info.agent.library().system();
@@ -57,7 +57,7 @@ fn unavailable(key: &str, gpu: &str) -> Status {
     status!(UNAVAILABLE, "'amdgpu.device :: {key}' is not known of this {gpu}")
 }
 
-/// The numbers by which the C driver tells what a GPU executes (`iree_hal_amdgpu_target_id_t`).
+/// The C driver's number for the key of a GPU's target (`iree_hal_amdgpu_target_id_t`).
 fn target_figure(target: &TargetId, key: &str) -> Option<i64> {
     let (kind, [major, minor, stepping]) = match target.processor {
         Processor::Exact { major, minor, stepping } => (0, [major, minor, stepping]),

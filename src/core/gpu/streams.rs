@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Which GPUs run recordings as PM4 streams, and what their kernels want of a stream.
+//! The GPUs that run recordings as PM4 streams, and the register state that kernels need in a stream.
 //!
-//! A dispatch packet names a kernel by its descriptor, and the packet processor sets the shader's registers by that. A
-//! stream sets them itself, so that it can only have kernels that want nothing but what is known when it is made: their
-//! code, their arguments, LDS. Kernels that use scratch or want the dispatch packet, the queue or the dispatch's id are
-//! left to packets.
+//! A dispatch packet names a kernel by its descriptor, from which the packet processor sets the shader registers. A
+//! stream sets them itself. It can therefore only run kernels that need nothing but their code, arguments and LDS,
+//! which are known when the stream is made. Kernels that use scratch, or need the dispatch packet, the queue or the
+//! dispatch id, run as packets.
 //!
-//! Kernels whose arguments are preloaded begin with code that loads them, for packet processors that do not preload
-//! (AMDGPUUsage, "Preloaded Kernel Arguments"). A stream starts them there, so that it need not know arguments.
+//! Kernels with preloaded arguments begin with code that loads them, for packet processors that do not preload
+//! (AMDGPUUsage, "Preloaded Kernel Arguments"). A stream starts them there, so that it does not depend on the
+//! arguments.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -21,41 +22,41 @@ use crate::core::gpu::options::{CommandBufferMode, Options, Pm4Publication};
 use crate::ffi::{Result, Status, messages, status};
 use crate::hsa::AgentInfo;
 
-/// Bytes of a unit of LDS in `COMPUTE_PGM_RSRC2` (Mesa's `sid.h`, from gfx7 on; gfx950 has another).
+/// Bytes of an LDS unit in `COMPUTE_PGM_RSRC2` (Mesa's `sid.h`, from gfx7 on; gfx950 has another).
 const LDS_GRANULE: u32 = 512;
 
-/// Where `COMPUTE_PGM_RSRC2` has the units of LDS, and most of them that a workgroup has on these GPUs: 64 KiB. With
-/// more it would never start; a packet processor refuses a packet with more.
+/// The shift of the LDS units in `COMPUTE_PGM_RSRC2`, and the most units of a workgroup on these GPUs: 64 KiB. With
+/// more, a workgroup would never start; a packet processor refuses such a packet.
 const LDS_SIZE: (u32, u32) = (15, 128);
 
-/// `TRAP_PRESENT` of `COMPUTE_PGM_RSRC2`. Packet processors set it where the runtime has installed a trap handler
-/// (AMDGPUUsage, "compute_pgm_rsrc2 for GFX6-GFX12"), as ROCR does on each GPU; `kfdtest` of AMD, which makes streams,
-/// too. Without it traps do nothing, and waves cannot be saved when another process gets the GPU.
+/// `TRAP_PRESENT` of `COMPUTE_PGM_RSRC2`. Packet processors set it if the runtime has installed a trap handler
+/// (AMDGPUUsage, "compute_pgm_rsrc2 for GFX6-GFX12"), as ROCR does on each GPU. AMD's `kfdtest`, which makes streams,
+/// sets it, too. Without it, traps do nothing, and waves cannot be saved when another process gets the GPU.
 const TRAP_PRESENT: u32 = 1 << 6;
 
-/// Fewest dispatches of a recording that becomes a stream by [`CommandBufferMode::Auto`].
+/// Fewest dispatches of a recording that [`CommandBufferMode::Auto`] makes a stream.
 ///
-/// Of a recording of 16 dispatches the host submits a stream with half the instructions of packets, and makes it with
-/// as many more as some four executions save (`cargo xtask bench --counts`); of longer ones it saves nearly all of
-/// them. The packet processor reads a packet and some 50 dwords in place of a packet for each dispatch, and invalidates
-/// caches twice more.
+/// For 16 dispatches, the host submits a stream with half the instructions of packets, and the instructions to make it
+/// equal the savings of about four executions (`cargo xtask bench --counts`); for longer recordings a stream saves
+/// nearly all of them. The packet processor reads one packet and some 50 dwords per dispatch instead of a packet per
+/// dispatch, and invalidates caches twice more.
 const WORTH_IT: usize = 16;
 
-/// The form of streams, by generations of packet processors.
+/// The stream format of a generation of packet processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// gfx9's.
+    /// The format of gfx9.
     Gfx9,
-    /// From gfx10 on.
+    /// The format from gfx10 on.
     Gfx10,
 }
 
 impl Dialect {
-    /// That of the GPUs of this name that run recordings as streams.
+    /// The dialect of the GPUs of this name; none if they do not run recordings as streams.
     ///
-    /// Left out are: gfx906 and gfx908, as nobody is known to have tried it there; gfx950, whose LDS has other units;
-    /// gfx10, whose packet processors want a register of the system's set before caches are invalidated
-    /// (`CP_COHER_START_DELAY` in Mesa); gfx12.5, whose commands have other fields.
+    /// Excluded are: gfx906 and gfx908, which are untested; gfx950, whose LDS has other units; gfx10, whose packet
+    /// processors need a system register set before caches are invalidated (`CP_COHER_START_DELAY` in Mesa); gfx12.5,
+    /// whose commands have other fields.
     fn of(name: &str) -> Option<Self> {
         match name {
             "gfx90a" | "gfx942" => Some(Self::Gfx9),
@@ -67,12 +68,12 @@ impl Dialect {
     }
 }
 
-/// Whether IREE's authors have run streams on such a GPU (`physical_device_capabilities.c` of the C driver).
+/// True if IREE's authors have run streams on such a GPU (`physical_device_capabilities.c` of the C driver).
 fn is_tried(name: &str) -> bool {
     matches!(name, "gfx942" | "gfx1100")
 }
 
-/// What a stream sets for a kernel.
+/// The register state that a stream sets for a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelState {
     /// Address of its first instruction.
@@ -85,12 +86,13 @@ pub struct KernelState {
     pub rsrc3: u32,
     /// Waves have 32 lanes.
     pub is_wave32: bool,
-    /// User registers in front of the arguments' address, which nothing reads; none if the kernel takes no arguments.
+    /// User registers in front of the arguments' address, which the kernel does not read; none if it takes no
+    /// arguments.
     pub before_kernargs: Option<u32>,
 }
 
 impl KernelState {
-    /// Of the kernel whose descriptor is loaded at `object`; none if it wants what no stream has.
+    /// The state of the kernel whose descriptor is loaded at `object`; none if a stream cannot run it.
     fn new(object: u64, descriptor: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(descriptor.get(at..at + 4)?.try_into().ok()?));
         let offset: [u8; 8] =
@@ -122,14 +124,14 @@ impl KernelState {
         })
     }
 
-    /// One of a kernel that there is not.
+    /// The state of a made-up kernel.
     #[cfg(test)]
     pub const fn for_tests(entry: u64, resources: [u32; 3], is_wave32: bool, before_kernargs: Option<u32>) -> Self {
         let [rsrc1, rsrc2, rsrc3] = resources;
         Self { entry, rsrc1, rsrc2: rsrc2 | TRAP_PRESENT, rsrc3, is_wave32, before_kernargs }
     }
 
-    /// `COMPUTE_PGM_RSRC2` for workgroups with so many bytes of LDS; none if there are more than it can say.
+    /// `COMPUTE_PGM_RSRC2` for workgroups with `lds` bytes of LDS; none if the field cannot hold them.
     pub fn rsrc2(&self, lds: u32) -> Option<u32> {
         let (shift, most) = LDS_SIZE;
         let units = lds.div_ceil(LDS_GRANULE);
@@ -137,28 +139,28 @@ impl KernelState {
     }
 }
 
-/// Recordings of a GPU that become streams.
+/// The streams of a GPU: their options and the kernels that they can run.
 #[derive(Debug)]
 pub struct Streams {
     dialect: Dialect,
     least: usize,
     publication: Pm4Publication,
-    /// By the addresses that dispatch packets name them by. Few: to look one up takes less than its hash.
+    /// Kernels by the addresses that dispatch packets name. A tree: with few kernels, a lookup is faster than a hash.
     kernels: RwLock<BTreeMap<u64, KernelState>>,
-    /// A recording lacks its stream, and that was told.
+    /// A recording has no stream, and that was reported.
     is_missing: AtomicBool,
 }
 
 impl Streams {
-    /// Those of a GPU; none if all its recordings are packets.
+    /// The streams of a GPU; none if all its recordings are packets.
     ///
-    /// A queue of a GPU of several dies runs on all of them, each of which does its part of a dispatch. A stream is
-    /// read by each of their packet processors, and its barriers are of one die: nothing in it waits for what the
-    /// others do (`tinygrad`, whose streams have one more wait for each barrier, and AQL packets on queues that divide
-    /// dispatches). The packet processors see to that between packets only, so that these GPUs get packets.
+    /// A GPU of several dies runs a queue on all of them, and each die runs its part of a dispatch. Each die's packet
+    /// processor reads a stream, whose barriers cover only that die: nothing in the stream waits for the other dies
+    /// (`tinygrad` has one more wait for each barrier in its streams, and uses AQL packets on queues that divide
+    /// dispatches). Packet processors wait for each other only between packets. So these GPUs get packets.
     ///
     /// # Errors
-    /// UNIMPLEMENTED when there have to be streams and the GPU has none.
+    /// UNIMPLEMENTED when streams are required and the GPU runs none.
     pub fn choose(gpu: &AgentInfo, options: &Options) -> Result<Option<Self>> {
         let mode = options.command_buffer_mode;
         if mode == CommandBufferMode::Aql {
@@ -186,17 +188,17 @@ impl Streams {
         Ok(Some(Self { dialect, least, publication, kernels, is_missing }))
     }
 
-    /// Their form.
+    /// The format of the streams.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Fewest dispatches of one.
+    /// Fewest dispatches of a stream.
     pub fn least(&self) -> usize {
         self.least
     }
 
-    /// How their commands come to where packet processors read them.
+    /// The publication of the streams' commands.
     pub fn publication(&self) -> Pm4Publication {
         self.publication
     }
@@ -210,14 +212,14 @@ impl Streams {
         self.kernels.write().extend(kernels.into_iter().filter_map(state));
     }
 
-    /// Says in a message, once, that recordings are packets which were to be streams, and why.
+    /// Reports on standard error, once, that a recording is packets in place of a stream, and why.
     pub fn tell_missing(&self, status: &Status) {
         if !self.is_missing.swap(true, Ordering::Relaxed) {
             messages::tell(&format!("a command buffer is AQL packets, as there is no PM4 stream for it: {status}"));
         }
     }
 
-    /// Forgets the kernels at `objects`, which are unloaded.
+    /// Removes the kernels at `objects`, which are unloaded.
     pub fn remove(&self, objects: impl IntoIterator<Item = u64>) {
         let mut kernels = self.kernels.write();
         for object in objects {
@@ -225,7 +227,7 @@ impl Streams {
         }
     }
 
-    /// What a stream sets for the kernel at `object`; none if it cannot run it.
+    /// The state of the kernel at `object` for a stream; none if a stream cannot run it.
     pub fn kernel(&self, object: u64) -> Option<KernelState> {
         self.kernels.read().get(&object).copied()
     }

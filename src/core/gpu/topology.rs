@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The GPUs and CPUs of the system, and which of them make up a logical device.
+//! The GPUs and CPUs of the system, and the GPUs that make up a logical device.
 //!
 //! [`Topology::new`] asks the runtime once; the answers do not change while it is up. A device path selects GPUs:
 //!
@@ -38,7 +38,7 @@ pub struct Cpu {
     pub agent: Agent,
     /// Coherent while kernels run.
     pub fine: MemoryPool,
-    /// For kernel arguments; the same as `fine` where there is no pool of its own.
+    /// For kernel arguments; `fine` where there is no separate pool.
     pub kernarg: MemoryPool,
 }
 
@@ -49,36 +49,35 @@ pub struct Gpu {
     pub ordinal: usize,
     /// The agent.
     pub agent: Agent,
-    /// What it executes, best first, as its ISAs' names say.
+    /// Targets that it executes, best first, from the names of its ISAs.
     pub targets: Vec<TargetId>,
     /// Index of the CPU it is attached to, in the list of CPUs that goes with this GPU.
     pub cpu: usize,
     /// Device-local memory, coherent at kernel boundaries.
     pub coarse: MemoryPool,
-    /// How the host gets at `coarse`.
+    /// The host's access to `coarse`.
     pub host_access: HostAccess,
     /// Device-local memory, coherent while kernels run; not every GPU has it.
     pub fine: Option<MemoryPool>,
     /// Every CPU can be given access to `fine`.
     pub fine_is_host_visible: bool,
-    /// Bytes of LDS of a workgroup; all that can be asked for where the runtime has no pool of it.
+    /// Bytes of LDS of a workgroup; the most that can be requested if the runtime has no pool of LDS.
     pub lds_size: usize,
 }
 
-/// How the host gets at a GPU's memory.
+/// The host's access to a GPU's memory.
 #[derive(Clone, Copy, Debug)]
 pub enum HostAccess {
-    /// Not at all, or not so that the GPU would surely see what it writes.
+    /// None, or without a guarantee that the GPU sees the host's writes.
     None,
-    /// Through the PCI aperture: writes reach the GPU with a flush, and with the acquire fence of what is submitted
-    /// then.
+    /// Through the PCI aperture: writes reach the GPU with a flush and the acquire fence of a later submission.
     Flushed(HdpFlush),
-    /// Over XGMI: writes reach the GPU with the acquire fence of what is submitted then.
+    /// Over XGMI: writes reach the GPU with the acquire fence of a later submission.
     Direct,
 }
 
 impl HostAccess {
-    /// Whether the host gets at it.
+    /// True if the host has access.
     pub fn is_some(self) -> bool {
         !matches!(self, Self::None)
     }
@@ -95,14 +94,14 @@ pub struct Selection {
     pub cpus: Vec<Cpu>,
 }
 
-/// What the driver lists of a device.
+/// A device in the driver's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Bit mask of ordinals; 0 for all visible GPUs.
     pub id: u64,
-    /// A path that selects it.
+    /// A device path that selects it.
     pub path: String,
-    /// For people.
+    /// The name for people.
     pub name: String,
 }
 
@@ -110,7 +109,7 @@ impl Topology {
     /// Asks the runtime for its agents and their pools.
     ///
     /// # Errors
-    /// Those of the runtime; NOT_FOUND if there is no CPU with fine-grained memory, or a GPU without memory.
+    /// The error of the runtime; NOT_FOUND if there is no CPU with fine-grained memory, or a GPU without memory.
     pub fn new(library: &Arc<Library>) -> Result<Self> {
         let agents = library.agents()?;
         let mut cpus = Vec::new();
@@ -141,8 +140,8 @@ impl Topology {
     /// The GPUs that a device path names (see the module's head).
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for what is not a path, NOT_FOUND for devices that are not there, with the list of those that
-    /// are; INCOMPATIBLE for GPUs that cannot be one logical device.
+    /// INVALID_ARGUMENT for a malformed path; NOT_FOUND for a missing device, with a list of the devices; INCOMPATIBLE
+    /// for GPUs that cannot be one logical device.
     pub fn select(&self, path: &str) -> Result<Selection> {
         let path = path.trim();
         if path.is_empty() || path == "*" {
@@ -180,7 +179,7 @@ impl Topology {
         }
     }
 
-    /// Every GPU of the kind of the first.
+    /// Selects every GPU of the same kind as the first.
     fn select_default(&self) -> Result<Selection> {
         self.selection(&self.default_ordinals())
     }
@@ -261,7 +260,7 @@ impl Topology {
         format!("visible GPUs:{}", lines.collect::<String>())
     }
 
-    /// What the driver lists: all visible GPUs as one device, then each. Empty if there are none.
+    /// The devices that the driver lists: all visible GPUs as one device, then each. Empty if there are none.
     pub fn device_infos(&self) -> Vec<DeviceInfo> {
         if self.gpus.is_empty() {
             return Vec::new();
@@ -284,7 +283,7 @@ impl Topology {
         std::iter::once(all).chain(each).collect()
     }
 
-    /// The UUID where it names one GPU, else the ordinal.
+    /// The path of a GPU: its UUID if that is unique, otherwise the ordinal.
     fn path_of(&self, gpu: &Gpu) -> String {
         let same = |other: &&Gpu| other.uuid() == gpu.uuid();
         match gpu.uuid() {
@@ -293,10 +292,10 @@ impl Topology {
         }
     }
 
-    /// All that is known of the GPUs that `id` names (all if 0), on several lines, each ended by a newline.
+    /// Describes the GPUs that `id` names (all if 0), on several lines, each ended by a newline.
     ///
     /// # Errors
-    /// NOT_FOUND for GPUs that are not there; those of the runtime.
+    /// NOT_FOUND for missing GPUs; the error of the runtime.
     pub fn dump(&self, id: u64) -> Result<String> {
         let ordinals = if id == 0 { (0..self.gpus.len()).collect() } else { self.ordinals_of(id)? };
         let mut text = String::new();
@@ -416,10 +415,10 @@ impl Gpu {
         })
     }
 
-    /// The code object `elf` as the GPU's runtime takes it, which may know no generic targets.
+    /// The code object `elf` in a form that the GPU's runtime loads, which may not know generic targets.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for what is no code object; RESOURCE_EXHAUSTED.
+    /// INVALID_ARGUMENT if `elf` is not a code object; RESOURCE_EXHAUSTED.
     pub fn loadable<'a>(&self, elf: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         code_object::for_agent(elf, &self.targets).map_err(|error| match error {
             code_object::Error::NoMemory { bytes } => fallible::exhausted(bytes),
@@ -427,13 +426,13 @@ impl Gpu {
         })
     }
 
-    /// Its UUID, if its hardware has one.
+    /// The UUID; none if the hardware has none.
     pub fn uuid(&self) -> Option<&str> {
         self.agent.info().uuid.as_deref()
     }
 
-    /// Its UUID as bytes: those that the digits stand for, in their order, and zeros. None if it has none, or one of
-    /// another form than `GPU-` and 16 digits, which is what ROCR makes of the hardware's 64-bit unique id
+    /// The UUID as bytes: the values of its digits in order, padded with zeros. None if there is none, or if it does
+    /// not have the form of `GPU-` and 16 digits, which ROCR makes of the hardware's 64-bit unique id
     /// (`HSA_AMD_AGENT_INFO_UUID`).
     pub fn uuid_bytes(&self) -> Option<[u8; 16]> {
         let digits = self.uuid()?.strip_prefix("GPU-").filter(|digits| digits.len() == 16)?;
@@ -443,15 +442,15 @@ impl Gpu {
         Some(bytes)
     }
 
-    /// Names of what it executes, best first (`amdgcn-amd-amdhsa--gfx1100`).
+    /// Names of the ISAs that it executes, best first (`amdgcn-amd-amdhsa--gfx1100`).
     pub fn isas(&self) -> impl Iterator<Item = &str> {
         self.agent.info().isas.iter().map(|isa| isa.name.as_str())
     }
 
-    /// Whether `other` can be given access to this GPU's memory.
+    /// True if `other` can be given access to this GPU's memory.
     ///
     /// # Errors
-    /// Those of the runtime.
+    /// The error of the runtime.
     pub fn is_accessible_to(&self, other: &Agent) -> Result<bool> {
         Ok(other.access_to(&self.coarse)?.access != HsaMemoryPoolAccess::NEVER_ALLOWED)
     }
@@ -465,7 +464,7 @@ impl Gpu {
         Ok(other.access_to(fine)?.access != HsaMemoryPoolAccess::NEVER_ALLOWED)
     }
 
-    /// In what way it is of another kind than `other`, if it is.
+    /// The difference in kind from `other`; none if they are of one kind.
     fn difference(&self, other: &Self) -> Option<String> {
         let (a, b) = (self.agent.info(), other.agent.info());
         let isa = |gpu: &Self| gpu.isas().next().unwrap_or("none").to_owned();
@@ -479,7 +478,7 @@ impl Gpu {
             .or_else(|| differ("chips", &format!("{:#06x}", a.chip_id), &format!("{:#06x}", b.chip_id)))
     }
 
-    /// For lists.
+    /// The line for lists of GPUs.
     fn line(&self) -> String {
         let info = self.agent.info();
         let uuid = self.uuid().unwrap_or("no UUID");
@@ -518,9 +517,9 @@ impl Selection {
     }
 }
 
-/// How the host, which can be given access to `pool` of `agent`, gets at it.
+/// The host's access to `pool` of `agent`. The host can be given access to it.
 ///
-/// GPUs before gfx908 and gfx101x are left out as in IREE's C driver
+/// GPUs before gfx908 and gfx101x get none, as in IREE's C driver
 /// (`iree_hal_amdgpu_gfxip_allows_hdp_kernarg_publication`), which follows CLR: there the flush is not known to
 /// suffice.
 fn host_access(agent: &Agent, pool: &MemoryPool, cpus: &[Cpu]) -> Result<HostAccess> {
@@ -549,7 +548,7 @@ fn yes(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes for people.
 fn bytes(count: usize) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| count >= *unit) {

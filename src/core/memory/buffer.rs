@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Buffers: memory that the driver allocated or pinned, memory that somebody else allocated on the device, or a part of
-//! a pool's slab.
+//! Buffers: memory that the driver allocated or pinned, memory allocated on the device by others, or a part of a pool's
+//! slab.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -19,43 +19,44 @@ use crate::ffi::{
 };
 use crate::hsa::{Allocation, HdpFlush, HostLock, Library, Part};
 
-/// What the end of a buffer frees.
+/// The memory that a buffer frees at its end.
 #[derive(Debug)]
 #[expect(dead_code, reason = "what is in them is freed by their drops")]
 pub enum Memory {
-    /// Memory of its own.
+    /// An allocation of its own.
     Allocated(Allocation),
-    /// Its hold on host memory of the application's.
+    /// The pin of host memory of the application.
     Locked(HostLock),
-    /// Its use of a part of a pool's memory, for a runtime that looks at such, until somebody else says what is used.
+    /// The part of a pool's memory that is registered as used, if the runtime tracks parts, until another owner
+    /// registers it.
     Part(Mutex<Option<Part>>),
     /// Nothing: the memory belongs to the application or to a pool.
     Borrowed,
 }
 
-/// The GPUs that get at a buffer's memory.
+/// The GPUs that have access to a buffer's memory.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// All that the HSA runtime shows.
+    /// All GPUs that the HSA runtime shows.
     All,
     /// These.
     Only(Arc<[HsaAgent]>),
 }
 
-/// Where a buffer's bytes are, and whose they are.
+/// The location of a buffer's bytes, and their owner.
 #[derive(Debug)]
 pub struct Storage {
     /// Address of the first byte for the GPUs.
     pub device: u64,
     /// Address of the first byte for the host; null when the buffer's memory type is not host-visible.
     pub host: *mut u8,
-    /// What flushes host writes to it; none where nothing needs to.
+    /// Flushes host writes to the memory; none if that is not needed.
     pub flush: Option<HdpFlush>,
-    /// Flushes host writes to it with each submission; none where nothing needs to.
+    /// Has host writes to the memory flushed by each submission; none if that is not needed.
     pub coherent: Option<CoherentUse>,
     /// The agents that have access.
     pub access: Access,
-    /// What to free.
+    /// The memory to free.
     pub memory: Memory,
 }
 
@@ -103,8 +104,8 @@ static VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
     flush_range: thunk::method(DeviceBuffer::flush_range),
 };
 
-/// A buffer that not all GPUs of the process get at: the same in all but its vtable, by which operations find without
-/// another look that they may use a buffer.
+/// A buffer that some GPUs of the process have no access to. It differs in its vtable alone, by which operations
+/// recognize buffers that they may use without further checks.
 #[repr(transparent)]
 struct LimitedBuffer(DeviceBuffer);
 
@@ -153,12 +154,12 @@ pub const NO_RELEASE: raw::iree_hal_buffer_release_callback_t =
     raw::iree_hal_buffer_release_callback_t { fn_: None, user_data: std::ptr::null_mut() };
 
 impl DeviceBuffer {
-    /// What buffers are made in.
+    /// The blocks that buffers are allocated in.
     pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
         Blocks::new(host_allocator, size_of::<Self>())
     }
 
-    /// `buffer` as one of this driver's that was not queue-allocated, if it is.
+    /// `buffer` as a buffer of this driver that was not queue-allocated; none if it is another one.
     pub fn of(buffer: Buffer<'_>) -> Option<&Self> {
         let limited = || Some(&buffer.downcast::<LimitedBuffer>()?.0);
         buffer.downcast().or_else(limited)
@@ -172,23 +173,23 @@ impl DeviceBuffer {
         }
     }
 
-    /// Of what it has of a pool only the first `size` bytes are in use from now on, until the result is dropped; none
-    /// where nobody looks at parts.
+    /// Registers only the first `size` bytes of the buffer's pool memory as used, until the result is dropped; none if
+    /// the runtime does not track parts.
     ///
     /// # Errors
-    /// As [`Part::begin`].
+    /// As for [`Part::begin`].
     pub fn narrow(&self, library: &Arc<Library>, size: usize) -> Result<Option<Part>> {
         let Memory::Part(whole) = &self.storage.memory else { return Ok(None) };
         drop(whole.lock().take());
         Ok(Part::begin(library, self.storage.device, size)?)
     }
 
-    /// A buffer of `size` bytes, of the memory type, access and usage of `params`, in one of [`Self::blocks`].
-    /// `release` is called once, after the memory was let go of; never when this fails. `counted` is dropped with the
+    /// Creates a buffer of `size` bytes, of the memory type, access and usage of `params`, in one of [`Self::blocks`].
+    /// `release` is called once, after the memory was released; never when this fails. `counted` is dropped with the
     /// memory.
     ///
-    /// Its `allocation_size` is `size`, too, however much more HSA gave: IREE's debug allocator fills as many bytes,
-    /// and refuses them itself where command buffers are validated against the buffer's length.
+    /// Its `allocation_size` is `size`, too, even if HSA allocated more: IREE's debug allocator fills that many bytes,
+    /// and would refuse its own fill where command buffers are validated against the buffer's length.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED; the storage is freed.
@@ -232,7 +233,7 @@ impl DeviceBuffer {
         }
     }
 
-    /// Has a profile told of the buffer's end.
+    /// Logs the buffer's end in a profile.
     pub fn follow(&self, trace: BufferTrace) {
         // Followed once, when it was made.
         let _ = self.trace.set(trace);
@@ -248,17 +249,17 @@ impl DeviceBuffer {
         self.storage.host
     }
 
-    /// Its bytes.
+    /// The length in bytes.
     pub fn size(&self) -> usize {
         self.base.byte_length
     }
 
-    /// The queues it is for.
+    /// The affinity bits of the queues it is for.
     pub fn affinity(&self) -> u64 {
         self.base.placement.queue_affinity
     }
 
-    /// What its memory is.
+    /// The memory type.
     pub fn memory_type(&self) -> MemoryType {
         MemoryType::from_bits_retain(self.base.memory_type)
     }
@@ -301,7 +302,7 @@ impl DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// Flushes what may have been written, as callers need not do it for memory that they no longer map.
+    /// Flushes the host's writes: callers need not flush memory that they no longer map.
     fn unmap_range(&self, offset: usize, length: usize, mapping: *mut raw::iree_hal_buffer_mapping_t) -> Result<()> {
         // SAFETY: the caller's mapping of this buffer, which IREE clears after this call.
         let access = unsafe { (*mapping).impl_.allowed_access };
@@ -311,7 +312,7 @@ impl DeviceBuffer {
         Ok(())
     }
 
-    /// Makes the host's writes reach the GPU. The flush is of all of the GPU's memory.
+    /// Makes the host's writes visible to the GPU. Flushes all of the GPU's memory.
     fn flush_range(&self, _offset: usize, _length: usize) -> Result<()> {
         if let Some(flush) = self.storage.flush {
             flush.flush();

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Which epochs of a device's queues have passed, for pools.
+//! Queries of passed epochs of a device's queues, for pools.
 
 use std::sync::Weak;
 
 use crate::ffi::pool::Epochs;
 
-/// Answers whether an epoch has passed. Shared by the pools of a device, which may outlive the queues; any thread may
-/// ask.
+/// Answers if an epoch has passed. Shared by the pools of a device, which may outlive the queues. Any thread may ask.
 pub struct EpochClock(Weak<dyn Epochs>);
 
 impl EpochClock {
@@ -23,7 +22,7 @@ impl std::fmt::Debug for EpochClock {
 }
 
 impl Epochs for EpochClock {
-    /// Not knowing is the safe answer.
+    /// Returns false for an epoch that it does not know: the safe answer.
     fn has_passed(&self, axis: u64, epoch: u64) -> bool {
         self.0.upgrade().is_some_and(|queues| queues.has_passed(axis, epoch))
     }

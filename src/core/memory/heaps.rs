@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The kinds of memory of a logical device, and which of them serves a request.
+//! The kinds of memory of a logical device, and the choice of a kind for a request.
 //!
 //! A request names required memory types, wanted usage, and the queues that will use the memory. The GPU of the lowest
-//! of these queues owns it; every GPU of the process that the system's links allow it gets access ([`Grant`]).
+//! of these queues owns the memory. Every GPU of the process that can be given access gets it ([`Grant`]).
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::hsa::{Agent, HdpFlush, MemoryPool, MemoryPoolInfo};
 /// Kinds of memory, in the order in which heaps are listed and tried for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeapKind {
-    /// Of the GPU, coherent at kernel boundaries.
+    /// GPU memory, coherent at kernel boundaries.
     DeviceCoarse,
-    /// As `DeviceCoarse`, and mapped by the host, which flushes what it writes. Not every GPU has it.
+    /// As `DeviceCoarse`, and mapped by the host, which flushes its writes. Not every GPU has it.
     DeviceVisible,
-    /// Of the CPU, coherent while kernels run.
+    /// CPU memory, coherent while kernels run.
     HostFine,
-    /// Of the GPU, mapped by the host and coherent while kernels run, which are slower there. Not every GPU has it.
+    /// GPU memory, mapped by the host and coherent while kernels run, which slows them. Not every GPU has it.
     DeviceFine,
 }
 
@@ -44,7 +44,7 @@ impl HeapKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::DeviceCoarse, Self::DeviceVisible, Self::HostFine, Self::DeviceFine];
 
-    /// What memory of this kind is.
+    /// The memory type of this kind.
     pub const fn memory_type(self) -> MemoryType {
         match self {
             Self::DeviceCoarse => MemoryType::DEVICE_LOCAL,
@@ -54,7 +54,7 @@ impl HeapKind {
         }
     }
 
-    /// What it can be used for.
+    /// The usage that this kind allows.
     pub const fn allowed_usage(self) -> BufferUsage {
         if self.is_host_visible() { USAGE.union(MAPPING) } else { USAGE }
     }
@@ -64,26 +64,26 @@ impl HeapKind {
         self.allowed_usage().difference(BufferUsage::SHARING_EXPORT)
     }
 
-    /// Whether it can be mapped.
+    /// True if the host can map it.
     pub const fn is_host_visible(self) -> bool {
         self.memory_type().contains(MemoryType::HOST_VISIBLE)
     }
 
-    /// Whether it is the GPU's own.
+    /// True if it is GPU memory.
     pub const fn is_device_local(self) -> bool {
         !matches!(self, Self::HostFine)
     }
 }
 
-/// The first of `kinds` that has all required memory types of `params`; sets `params` to what the buffer will have: the
-/// kind's memory type, and without mapping where that was optional and is not to be had.
+/// Chooses the first of `kinds` that has all required memory types of `params`. Sets `params` to the buffer's: the
+/// kind's memory type, and without mapping if that was optional and is unavailable.
 ///
-/// Where the host gets at no memory of the GPU, or not coherently as required, memory of the host serves requests for
-/// device-local memory that is visible to the host, as it does in IREE's CUDA and HIP drivers: slower for kernels, but
-/// there.
+/// If the host has no access to GPU memory, or not as coherent as required, host memory serves requests for
+/// device-local memory that is visible to the host, as in IREE's CUDA and HIP drivers. Kernels access it more slowly.
 ///
 /// # Errors
-/// INVALID_ARGUMENT with what no kind has, and what there is; for flags that IREE has no names for.
+/// INVALID_ARGUMENT for memory types that no kind has, with a list of the kinds, or for flags that IREE has no names
+/// for.
 #[inline(always)]
 pub fn canonicalize(params: &mut BufferParams, kinds: &[HeapKind]) -> Result<HeapKind> {
     let required = MemoryType::known(params.type_)? - MemoryType::OPTIMAL;
@@ -110,7 +110,7 @@ fn first_with(types: MemoryType, kinds: &[HeapKind]) -> Option<HeapKind> {
     kinds.iter().copied().find(|kind| kind.memory_type().contains(types))
 }
 
-/// What serves a request that no kind has all of `required` for.
+/// The kind for a request of which no kind has all `required` types.
 #[cold]
 fn other_with(required: MemoryType, kinds: &[HeapKind]) -> Result<HeapKind> {
     const LOCAL_ONLY: MemoryType = MemoryType::DEVICE_LOCAL.difference(MemoryType::DEVICE_VISIBLE);
@@ -134,7 +134,7 @@ fn not_used_so(kind: HeapKind, missing: BufferUsage) -> Status {
 /// The bytes to allocate from `pool` for `size`: at least one granule.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for an alignment that is none or that the pool does not have, OUT_OF_RANGE for a size past its
+/// INVALID_ARGUMENT for an invalid alignment or one that the pool does not have; OUT_OF_RANGE for a size past its
 /// limit.
 #[inline(always)]
 pub fn fit(pool: &MemoryPoolInfo, size: usize, min_alignment: usize) -> Result<usize> {
@@ -166,29 +166,28 @@ fn too_large(pool: &MemoryPoolInfo, size: usize) -> Status {
     status!(OUT_OF_RANGE, "{size} bytes are more than the {most} of the largest allocation of the memory pool")
 }
 
-/// A GPU's pools and who can be given access to its memory.
+/// A GPU's pools, and the access grants of its memory.
 #[derive(Debug)]
 struct GpuHeaps {
     agent: HsaAgent,
     coarse: MemoryPool,
-    /// None where the host gets at none, or its writes are not known to arrive.
+    /// None if the host has no access, or its writes are not known to arrive.
     fine: Option<MemoryPool>,
     host_access: HostAccess,
     host: MemoryPool,
-    /// What there is.
+    /// The kinds of memory that the GPU has.
     kinds: Vec<HeapKind>,
     /// By kind, in the order of [`HeapKind::ALL`].
     grants: Vec<Grant>,
 }
 
-/// Agents that are given access to memory. They are every GPU of the process that can be, whichever logical devices
-/// there are, as modules for several devices use memory of one on all; and the CPUs of the memory's own device if the
-/// host may see it.
+/// Agents that get access to memory: every GPU of the process that can, whatever its logical device, because modules
+/// for several devices use memory of one on all; and the CPUs of the memory's own device if the host may access it.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// The agents that HSA is told.
+    /// The agents for HSA's access call.
     pub agents: Arc<[HsaAgent]>,
-    /// The record of it that buffers keep.
+    /// The access as buffers record it.
     pub access: Access,
 }
 
@@ -215,14 +214,14 @@ pub struct Heaps {
     visible: Vec<HsaAgent>,
 }
 
-/// Where a request is served.
+/// The memory that serves a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
     /// Kind of memory.
     pub kind: HeapKind,
     /// The pool to allocate from.
     pub pool: &'a MemoryPool,
-    /// The GPU that owns it, or whose CPU does.
+    /// The index of the GPU that owns the memory or whose CPU does.
     pub gpu: usize,
 }
 
@@ -230,7 +229,7 @@ impl Heaps {
     /// The memory of `gpus`.
     ///
     /// # Errors
-    /// What HSA says about access between GPUs.
+    /// The error of HSA's access queries.
     pub fn new(gpus: &[Arc<Gpu>], queues_per_gpu: usize) -> Result<Self> {
         let mut agents = gpus[0].agent().library().agents()?;
         agents.retain(Agent::is_gpu);
@@ -259,7 +258,7 @@ impl Heaps {
         Ok(Self { gpus: gpus.iter().map(heaps).collect::<Result<_>>()?, queues_per_gpu, all_queues, visible })
     }
 
-    /// How many GPUs.
+    /// The number of GPUs.
     pub fn gpu_count(&self) -> usize {
         self.gpus.len()
     }
@@ -291,7 +290,7 @@ impl Heaps {
         self.gpus[gpu].agent
     }
 
-    /// The access of memory of `owner` that somebody else has given to `others`.
+    /// The access to memory of `owner` that its allocator gave to `others`.
     pub fn access_of(&self, owner: HsaAgent, others: &[HsaAgent]) -> Access {
         let has_access = |agent: &&HsaAgent| **agent == owner || others.contains(agent);
         let agents: Vec<_> = self.visible.iter().filter(has_access).copied().collect();
@@ -303,7 +302,7 @@ impl Heaps {
         self.gpus[gpu].pool(kind)
     }
 
-    /// What flushes host writes to memory of `kind` of GPU `gpu`; none where nothing needs to.
+    /// The flush for host writes to memory of `kind` of GPU `gpu`; none if none is needed.
     pub fn flush(&self, gpu: usize, kind: HeapKind) -> Option<HdpFlush> {
         match self.gpus[gpu].host_access {
             HostAccess::Flushed(flush) if kind.is_device_local() && kind.is_host_visible() => Some(flush),
@@ -311,13 +310,14 @@ impl Heaps {
         }
     }
 
-    /// Keeps an allocation of `kind` of GPU `gpu` coherent while the returned value lives. None where the memory is
+    /// Keeps an allocation of `kind` of GPU `gpu` coherent while the returned value lives. None if the memory is
     /// coherent by itself, or need not be.
     pub fn coherent_use(&self, gpu: usize, kind: HeapKind) -> Option<CoherentUse> {
         self.flush(gpu, kind).filter(|_| kind == HeapKind::DeviceFine).map(CoherentUse::begin)
     }
 
-    /// The kinds that every GPU has, with the least of their pools' largest allocations and alignments, in bytes.
+    /// The kinds that every GPU has, with the smallest maximal allocation and the smallest alignment of their pools, in
+    /// bytes.
     pub fn list(&self) -> impl Iterator<Item = (HeapKind, usize, usize)> {
         HeapKind::ALL.into_iter().filter_map(|kind| {
             let pools: Option<Vec<_>> = self.gpus.iter().map(|gpu| gpu.pool(kind)).collect();
@@ -327,10 +327,10 @@ impl Heaps {
         })
     }
 
-    /// Chooses the memory for a request and sets `params` to what the buffer will have.
+    /// Chooses the memory for a request and sets `params` to the buffer's.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT with what cannot be had, or for queues that the device does not have.
+    /// INVALID_ARGUMENT for unavailable properties, or for queues that the device does not have.
     #[inline(always)]
     pub fn place(&self, params: &mut BufferParams) -> Result<Placement<'_>> {
         let affinity = self.select(params)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory: which heap serves a request ([`heaps`]), the pools of queue-ordered allocation ([`pools`]) over the driver's
-//! [`slab_provider`], and where a buffer is on the device.
+//! Memory: the heap for a request ([`heaps`]), the pools of queue-ordered allocation ([`pools`]) over the driver's
+//! [`slab_provider`], and the device addresses of buffers.
 
 pub mod buffer;
 mod epochs;
@@ -17,7 +17,8 @@ use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::transient::Transient;
 use crate::ffi::{Borrowed, Buffer, BufferHandle, MemoryType, Result, Status, status};
 
-/// The device address of byte `offset` of `buffer`, which may be a span of another one or queue-allocated, for `gpu`.
+/// The device address of byte `offset` of `buffer` for `gpu`. The buffer may be a span of another one or
+/// queue-allocated.
 ///
 /// # Errors
 /// OUT_OF_RANGE for an offset past the end. INVALID_ARGUMENT for a buffer that the GPU has no access to, or that
@@ -51,7 +52,7 @@ pub fn own_address(buffer: Buffer<'_>, offset: usize) -> Option<u64> {
     (offset <= byte_length).then(|| device.device_address() + (byte_offset + offset) as u64)
 }
 
-/// As [`device_address`], of any buffer.
+/// As [`device_address`], for any buffer.
 #[inline(never)]
 fn other_address(buffer: Buffer<'_>, offset: usize, gpu: Option<&Gpu>) -> Result<u64> {
     match locate(buffer, offset, gpu)? {
@@ -63,19 +64,18 @@ fn other_address(buffer: Buffer<'_>, offset: usize, gpu: Option<&Gpu>) -> Result
     }
 }
 
-/// Where a byte of a buffer is on the device.
+/// The location of a byte of a buffer on the device.
 #[derive(Clone, Copy)]
 pub enum Location<'a> {
     /// At this address, for as long as the buffer lives.
     Own(u64),
     /// At this address, until the queue-allocated buffer is [gone](Transient::is_gone).
     Lent(u64, &'a Transient),
-    /// So many bytes into a queue-allocated buffer that has no memory yet.
+    /// This many bytes into a queue-allocated buffer that has no memory yet.
     Awaited(usize, &'a Transient),
 }
 
-/// Where byte `offset` of `buffer` is, which may be a span of another one or queue-allocated; for `gpu`, if there is
-/// one.
+/// Locates byte `offset` of `buffer`, which may be a span of another one or queue-allocated, for `gpu` if there is one.
 ///
 /// # Errors
 /// The errors of [`device_address`], except those for memory that is not allocated yet.
@@ -112,7 +112,7 @@ pub fn locate<'a>(buffer: Buffer<'a>, offset: usize, gpu: Option<&Gpu>) -> Resul
     }
 }
 
-/// Where `buffer` is for `gpu`.
+/// The address of `buffer` for `gpu`.
 fn address_for(gpu: Option<&Gpu>, buffer: &DeviceBuffer) -> Result<u64> {
     match gpu.filter(|gpu| !buffer.is_accessible_to(gpu.agent().handle())) {
         None => Ok(buffer.device_address()),
@@ -131,12 +131,12 @@ fn out_of_reach(gpu: &Gpu, buffer: &DeviceBuffer) -> Status {
     )
 }
 
-/// The buffer that the driver itself maps in place of `buffer`, and where the byte `offset` is there: of a
-/// queue-allocated one the memory, which an operation may use until the buffer is [gone](Transient::is_gone), though
+/// The buffer for the driver to map in place of `buffer`, and the position of byte `offset` in it. For a
+/// queue-allocated buffer it is the memory, which an operation may use until the buffer is [gone](Transient::is_gone);
 /// the application may map it only until the deallocation is submitted.
 ///
 /// # Errors
-/// INVALID_ARGUMENT if it is gone.
+/// INVALID_ARGUMENT if the buffer is gone.
 pub fn mappable(buffer: Buffer<'_>, offset: usize) -> Result<(BufferHandle, usize)> {
     let base = buffer.as_ptr();
     // SAFETY: the buffer lives; these fields do not change, and it keeps the one it is a span of alive, or is its own.
@@ -151,7 +151,7 @@ pub fn mappable(buffer: Buffer<'_>, offset: usize) -> Result<(BufferHandle, usiz
     })
 }
 
-/// The refusal of a buffer that another driver made.
+/// The error for a buffer of another driver.
 fn foreign(buffer: Buffer<'_>) -> crate::ffi::Status {
     let remedy = if buffer.memory_type().contains(MemoryType::HOST_VISIBLE) {
         "import its memory into the device's allocator as a HOST_ALLOCATION first"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The default pools of queue-ordered allocation: for each GPU, [range pools](RangePool) over coarse device memory and
-//! fine host memory, and IREE's pass-through pools for what is larger than a range or of the rarer fine device memory.
+//! The default pools of queue-ordered allocation. Each GPU has [range pools](RangePool) over coarse device memory and
+//! fine host memory, and IREE's pass-through pools for allocations larger than a range or of fine device memory, which
+//! is rarer.
 //!
-//! Buffers borrow their pool and pools borrow what answers their epoch queries, so by IREE's contract
-//! (`iree/hal/pool.h`) the device outlives its buffers. Where an application breaks it, pools with live reservations
-//! are leaked rather than pulled from under them.
+//! Buffers borrow their pool, and pools borrow the device's epoch queries, so that the device has to outlive its
+//! buffers by IREE's contract (`iree/hal/pool.h`). If an application breaks it, pools with live reservations are
+//! leaked.
 
 use std::sync::{Arc, Weak};
 
@@ -21,7 +22,7 @@ use crate::ffi::{Allocator, Blocks, BufferParams, BufferUsage, HalRef, MemoryTyp
 
 type SlabRef = HalRef<SlabProvider>;
 
-/// Priorities in the pool set: a range first, and what does not fit one passes through.
+/// Priorities in the pool set: ranges first; larger allocations pass through.
 const RANGE_PRIORITY: i32 = 1;
 const OVERSIZE_PRIORITY: i32 = 0;
 
@@ -34,11 +35,10 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `queues` know which epochs
-    /// have passed; `profiler` hears of their slabs. `statistics` count what queue allocations hold of them.
-    ///
+    /// Makes the pools of every GPU of `heaps`. Their notifications belong to `proactor`; `queues` answers epoch
+    /// queries; `profiler` logs their slabs; `statistics` counts the memory of queue allocations.
     /// # Errors
-    /// RESOURCE_EXHAUSTED; INVALID_ARGUMENT when the options ask for more alignment than HSA's memory has.
+    /// RESOURCE_EXHAUSTED; INVALID_ARGUMENT for more alignment than HSA's memory has.
     ///
     /// # Safety
     /// The proactor outlives the pools.
@@ -65,7 +65,7 @@ impl DeviceMemory {
         &self.gpus[index]
     }
 
-    /// What buffers of queue allocations are made in.
+    /// The blocks that buffers of queue allocations are allocated in.
     #[inline]
     pub fn transients(&self) -> &Arc<Blocks> {
         &self.transients
@@ -80,7 +80,7 @@ impl DeviceMemory {
     /// Gives unused memory back to HSA.
     ///
     /// # Errors
-    /// The first that a pool reports; the others are trimmed all the same.
+    /// The first error of a pool; the others are trimmed all the same.
     pub fn trim(&self) -> Result<()> {
         let pools = self.gpus.iter().flat_map(|gpu| &gpu.pools);
         let results = pools.map(|pool| pool.borrow().trim());
@@ -140,10 +140,10 @@ impl GpuMemory {
         Ok(memory)
     }
 
-    /// The default pool for `size` bytes of what `params` ask for, which become what the buffer will have.
+    /// The default pool for `size` bytes of memory as in `params`, which become the buffer's.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for what the GPU's memory does not have.
+    /// INVALID_ARGUMENT for memory that the GPU does not have.
     pub fn select(&self, params: &mut BufferParams, size: usize) -> Result<Pool<'_>> {
         canonicalize(params, &self.kinds)?;
         self.set.select(params, size).ok_or_else(|| {
@@ -153,7 +153,7 @@ impl GpuMemory {
         })
     }
 
-    /// What applications make pools of their own with; borrowed from the device.
+    /// The backend with which applications make pools; borrowed from the device.
     pub fn backend(&self) -> QueueBackend {
         QueueBackend {
             slab_provider: self.provider.as_raw(),

@@ -5,8 +5,8 @@
 //! free byte the epochs that must pass before it is used again. IREE's TLSF pool forgets them when it divides a block
 //! (docs/status/findings.md), so that two queues may get the same memory.
 //!
-//! A request is served with memory that the requester comes after, or whose last use has passed. The second choice is
-//! another slab of the provider. The last is memory that the requester has to wait for, where the request allows that.
+//! A request first gets memory that is ordered before the requester, or whose last use has passed; otherwise memory of
+//! a new slab of the provider; otherwise, if the request allows it, memory that the requester has to wait for.
 //!
 //! Locks: `growth` before `state`. Slabs are acquired and released under `growth` alone, as HSA takes its time.
 
@@ -26,9 +26,9 @@ use crate::ffi::{Allocator, BufferParams, Frontier, HalObject, HalRef, Header, O
 pub struct RangeOptions {
     /// Bytes of each range, a multiple of the alignment.
     pub length: usize,
-    /// Of each reservation: a power of two of bytes.
+    /// Alignment of each reservation in bytes, a power of two.
     pub alignment: usize,
-    /// The most axes of which memory may be waited for; what came back with more is not used again.
+    /// The most axes of a frontier that memory may wait for. Memory that comes back with more is not used again.
     pub frontier_capacity: u8,
 }
 
@@ -48,9 +48,9 @@ pub struct RangePool {
 /// The division of the slabs into blocks, and the counters.
 struct State {
     ranges: Ranges,
-    /// Each with its first block, by their indices in [`Ranges`].
+    /// The slabs with their first blocks, by index in [`Ranges`].
     slabs: Vec<Option<(u32, raw::iree_hal_slab_t)>>,
-    /// Frontiers that requesters were told to wait for, by their blocks, until these come back.
+    /// Frontiers that requesters were told to wait for, by block, until the block comes back.
     #[allow(clippy::vec_box, reason = "C keeps pointers to them")]
     waits: Vec<(u32, Box<Frontier>)>,
     statistics: Statistics,
@@ -85,18 +85,18 @@ static VTABLE: raw::iree_hal_pool_vtable_t = raw::iree_hal_pool_vtable_t {
     notification: thunk::method(|this: &RangePool| this.notification.as_ptr()),
 };
 
-/// The answer to a request.
+/// The answer to a request for memory.
 enum Answer {
-    /// Memory to be used at once.
+    /// Memory that can be used at once.
     Ready(Taken),
-    /// Memory to be used when this has passed, which the pool keeps.
+    /// Memory that can be used when this frontier has passed. The pool keeps the frontier.
     Waits(Taken, *const raw::iree_async_frontier_t),
-    /// Nothing without another slab.
+    /// No memory without another slab.
     Exhausted,
 }
 
 impl RangePool {
-    /// A pool of slabs of `provider`, with one of them. `notification` is signaled when memory comes back.
+    /// A pool with one slab of `provider`. `notification` is signaled when memory comes back.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -183,7 +183,7 @@ impl RangePool {
         }
     }
 
-    /// Takes memory that `requester` comes after, or whose last use has passed.
+    /// Takes memory that is ordered before `requester`, or whose last use has passed.
     fn try_acquire(&self, size: usize, requester: &[raw::iree_async_frontier_entry_t]) -> Result<Option<Taken>> {
         let is_over = |axis, epoch| {
             requester.iter().any(|entry| entry.axis == axis && entry.epoch >= epoch)
@@ -199,7 +199,7 @@ impl RangePool {
         Ok(taken)
     }
 
-    /// Takes memory when there is none that `requester` may use now, but for what comes back meanwhile.
+    /// Takes memory if none was usable at once, unless some came back meanwhile.
     #[cold]
     fn acquire_more(&self, size: usize, requester: &[raw::iree_async_frontier_entry_t], flags: u32) -> Result<Answer> {
         let grown = match flags & raw::IREE_HAL_POOL_RESERVE_FLAG_DISALLOW_GROWTH {
@@ -217,7 +217,7 @@ impl RangePool {
         grown
     }
 
-    /// Takes memory of another slab.
+    /// Takes memory of a new slab.
     fn acquire_and_grow(&self, size: usize, requester: &[raw::iree_async_frontier_entry_t]) -> Result<Answer> {
         let _growth = self.growth.lock();
         loop {
@@ -229,7 +229,7 @@ impl RangePool {
         }
     }
 
-    /// Takes memory whose last use may be to come.
+    /// Takes memory whose last use may not have passed.
     fn acquire_waiting(&self, size: usize) -> Result<Option<Answer>> {
         let mut state = self.state.lock();
         state.waits.try_reserve(1).map_err(|_| no_memory())?;
@@ -249,7 +249,7 @@ impl RangePool {
         self.grow_locked()
     }
 
-    /// Gets another slab. The caller has the lock of `growth`.
+    /// Acquires another slab. The caller holds the lock `growth`.
     fn grow_locked(&self) -> Result<()> {
         // SAFETY: all-zero is valid for the plain struct, which the call fills; the provider lives.
         let slab = unsafe {
@@ -297,7 +297,7 @@ impl RangePool {
         unsafe { raw::iree_async_notification_signal_if_observed(self.notification.as_ptr(), i32::MAX) };
     }
 
-    /// Gives back what comes with more axes than there is room for: those that have passed do not count.
+    /// Gives back memory with a frontier of too many axes: axes that have passed are dropped.
     #[cold]
     fn give_back_late(&self, ranges: &mut Ranges, block: u32, death: &[raw::iree_async_frontier_entry_t]) {
         let left: Vec<_> = death
@@ -368,7 +368,7 @@ impl RangePool {
         out.set(Statistics { reuse_miss_count: state.ranges.misses(), ..state.statistics });
     }
 
-    /// Gives back the slabs that nothing uses.
+    /// Releases the slabs that are unused.
     fn trim(&self) -> Result<()> {
         let _growth = self.growth.lock();
         let mut index = 0;
@@ -404,7 +404,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes out the first slab from `index` on that nothing uses; `index` is behind it then.
+    /// Takes out the first unused slab from `index` on, and moves `index` behind it.
     fn remove_from(&mut self, index: &mut usize, clock: &EpochClock) -> Option<raw::iree_hal_slab_t> {
         while let Some(place) = self.slabs.get_mut(*index) {
             *index += 1;
@@ -430,13 +430,13 @@ fn note_taken(statistics: &mut Statistics, length: usize) {
     statistics.reserve_count += 1;
 }
 
-/// A reservation that belongs to a buffer.
+/// A reservation owned by a buffer.
 struct Owned {
     pool: *mut raw::iree_hal_pool_t,
     reservation: RawReservation,
 }
 
-/// The buffer goes, and nothing uses its memory any more.
+/// The release callback of a buffer: nothing uses its memory any more.
 unsafe extern "C" fn release_owned(user_data: *mut c_void, _buffer: *mut raw::iree_hal_buffer_t) {
     // SAFETY: made by `materialize_reservation` for this one call; the pool outlives its buffers (`iree/hal/pool.h`).
     unsafe {

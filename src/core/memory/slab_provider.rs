@@ -19,9 +19,9 @@ use crate::ffi::{
 };
 use crate::hsa::{Allocation, HdpFlush, MemoryPool, Part};
 
-/// What pools get: memory, and the life of it where that is profiled.
+/// A slab of a pool: its memory, and its trace if it is profiled.
 struct Slab {
-    /// Logs the end before the memory goes.
+    /// Logs the slab's end before the memory is freed.
     _trace: Option<BufferTrace>,
     _coherent: Option<CoherentUse>,
     _allocation: Allocation,
@@ -36,7 +36,7 @@ pub struct SlabProvider {
     pool: MemoryPool,
     grant: Grant,
     flush: Option<HdpFlush>,
-    /// What buffers are made in.
+    /// The blocks that buffers are allocated in.
     buffers: Arc<Blocks>,
     /// The GPU's index in its logical device.
     gpu: u32,
@@ -71,8 +71,8 @@ static VTABLE: raw::iree_hal_slab_provider_vtable_t = raw::iree_hal_slab_provide
 };
 
 impl SlabProvider {
-    /// Slabs of `pool`, which is of `kind`, of the GPU `gpu` of its logical device, accessible as `grant` says; `flush`
-    /// is for what the host writes there, `profiler` hears of the slabs.
+    /// A provider of slabs of `pool`, which has the kind `kind`, of GPU `gpu` of its logical device, with the access of
+    /// `grant`. `flush` flushes host writes to them; `profiler` logs the slabs.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -101,7 +101,7 @@ impl SlabProvider {
         })
     }
 
-    /// What the slabs are allocated from.
+    /// The pool that the slabs are allocated from.
     pub fn pool(&self) -> &MemoryPool {
         &self.pool
     }
@@ -200,10 +200,10 @@ impl SlabProvider {
     }
 }
 
-/// Checks that memory of `memory_type` for `usage` is what `params` ask for.
+/// Checks that memory of `memory_type` for `usage` meets `params`.
 ///
 /// # Errors
-/// INVALID_ARGUMENT with what is missing; for flags that IREE has no names for.
+/// INVALID_ARGUMENT with the missing properties, or for flags that IREE has no names for.
 pub fn check_supported(memory_type: MemoryType, usage: BufferUsage, params: &BufferParams) -> Result<()> {
     MemoryAccess::known(params.access)?;
     let missing = MemoryType::known(params.type_)? - memory_type - MemoryType::OPTIMAL;

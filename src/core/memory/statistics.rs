@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How much memory users of a logical device hold (`iree_hal_allocator_statistics_t`).
+//! The memory that users of a logical device hold (`iree_hal_allocator_statistics_t`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::ffi::MemoryType;
 use crate::ffi::statistics::{AllocatorStatistics, HeapStatistics};
 
-/// Counters of one logical device: buffers of its allocator, by what HSA gave for them, and queue allocations, by what
-/// their pool gave. Memory that pools keep for later is not counted. Shared by the device and every [`Counted`];
-/// without a lock, so that a peak may be missed or told too high by what other threads allocate and free at that
-/// moment.
+/// Counters of one logical device: buffers of its allocator in bytes that HSA allocated, and queue allocations in bytes
+/// that their pool reserved. Memory that pools keep for reuse is not counted. Shared by the device and every
+/// [`Counted`]. Without a lock: concurrent allocations and frees may make a peak too low or too high.
 #[derive(Debug, Default)]
 pub struct Statistics {
     host: Counters,

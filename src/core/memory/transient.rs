@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Queue-allocated buffers: handles that are there before their memory.
+//! Queue-allocated buffers: handles that exist before their memory.
 //!
-//! `stage` gives one memory that queue operations use; `commit` shows that memory to the host once the allocation's
-//! signals are due; `decommit` takes it away. The pool reservation belongs to the handle from `stage` on until it is
-//! released, which may be earlier than the `decommit`, and is at the latest when the handle is destroyed.
+//! `stage` gives the handle the memory, for queue operations. `commit` shows the memory to the host, once the
+//! allocation's signals are due. `decommit` takes it away. The pool reservation belongs to the handle from `stage` on
+//! until it is released: possibly before `decommit`, and at the latest when the handle is destroyed.
 //!
-//! IREE has such a buffer (`iree/hal/local/transient_buffer.h`), whose every function takes a lock; here operations
-//! find the memory without one.
+//! IREE has such a buffer (`iree/hal/local/transient_buffer.h`), whose every function takes a lock. This one is read
+//! without a lock by operations.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -33,37 +33,37 @@ use crate::hsa::Part;
 pub struct Transient {
     base: raw::iree_hal_buffer_t,
     home: ManuallyDrop<Home>,
-    /// What its memory is reserved in, with a reference as long as there are shares of it.
+    /// The pool of the reservation; retained while there are shares of it.
     pool: NonNull<raw::iree_hal_pool_t>,
-    /// Who still uses the pool: whoever gives the reservation back, and the end of the deallocation. Applications may
-    /// let go of the pool when that is over, and of the device, which its own pools do not outlive.
+    /// The number of users of the pool: the return of the reservation, and the end of the deallocation. Afterwards the
+    /// application may release the pool, and the device, whose own pools it does not outlive.
     pool_shares: AtomicU8,
-    /// The reservation. Written by the one that has set `is_staged`, before it sets `is_reserved`, and read by who
-    /// finds that set.
+    /// The reservation. Written by the thread that has set `is_staged`, before it sets `is_reserved`; read by threads
+    /// that find `is_reserved` set.
     reserved: UnsafeCell<MaybeUninit<raw::iree_hal_pool_reservation_t>>,
-    /// Its use of the memory, for a runtime that looks at such. Written as the reservation is, and taken by the one
-    /// that clears `is_reserved`.
+    /// The registered part of the memory, for runtimes that track parts. Written with the reservation; taken by the
+    /// thread that clears `is_reserved`.
     part: UnsafeCell<Option<Part>>,
-    /// The reservation, counted; written and taken as `part` is.
+    /// The reservation's count in the statistics; written and taken as `part` is.
     counted: UnsafeCell<Option<Counted>>,
     is_staged: AtomicBool,
-    /// There is a reservation that was not given back yet.
+    /// There is a reservation that was not given back.
     is_reserved: AtomicBool,
-    /// The buffer over the memory, with its reference; null before it is staged and after it was decommitted. Who uses
-    /// it holds the lock of `is_committed`.
+    /// The buffer over the memory, retained; null before `stage` and after `decommit`. Used under the lock of
+    /// `is_committed`.
     backing: AtomicPtr<raw::iree_hal_buffer_t>,
-    /// Where its first byte is for the GPUs; 0 while there is no backing, or one that is not this driver's.
+    /// The device address of the first byte; 0 while there is no backing, or one that is not this driver's.
     address: AtomicU64,
     is_dealloca_queued: AtomicBool,
-    /// The memory may be another buffer's: the reservation was given back, or was about to be. Never cleared.
+    /// The memory may belong to another buffer: the reservation was given back, or is about to be. Never cleared.
     is_gone: AtomicBool,
-    /// True if the pool may have the memory back before its last use is over.
+    /// True if the pool may get the memory back before its last use is over.
     keeps_frontiers: bool,
     /// Where a recording that uses the buffer lists it; a hint, of the last one that looked.
     listed_at: AtomicU32,
-    /// Whether the host may map the memory. Held by who changes that or takes the memory away, and by who maps it
-    /// meanwhile: an allocation and its deallocation on different queues, whose order the GPU keeps by itself, may be
-    /// found complete by two threads at once.
+    /// True if the host may map the memory. Locked to change that, to take the memory away and to map it: an allocation
+    /// and its deallocation on different queues, which the GPU orders by itself, may be completed by two threads at
+    /// once.
     is_committed: Mutex<bool>,
 }
 
@@ -100,13 +100,13 @@ static VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
 };
 
 impl Transient {
-    /// What queue-allocated buffers are made in.
+    /// The blocks that queue-allocated buffers are allocated in.
     pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
         Blocks::new(host_allocator, size_of::<Self>())
     }
 
-    /// Makes one without memory, of two references, which will be of `pool`, in one of [`Self::blocks`]. `placement`
-    /// has the flag ASYNCHRONOUS.
+    /// Makes a buffer without memory, with two references, for memory of `pool`, in one of [`Self::blocks`].
+    /// `placement` has the flag ASYNCHRONOUS.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -160,7 +160,7 @@ impl Transient {
         }
     }
 
-    /// `buffer` as a queue-allocated one, if it is.
+    /// `buffer` as a queue-allocated one; none if it is not.
     #[inline]
     pub fn of(buffer: Buffer<'_>) -> Option<&Self> {
         buffer.downcast()
@@ -172,8 +172,8 @@ impl Transient {
         unsafe { Borrowed::from_raw((&raw const self.base).cast_mut()) }.expect("an object is not null")
     }
 
-    /// Where the memory that queue operations use is for the GPUs; none before it is staged and after it was
-    /// decommitted, and where it is not this driver's.
+    /// The device address of the memory for queue operations; none before `stage`, after `decommit`, and if the memory
+    /// is not this driver's.
     #[inline]
     pub fn device_address(&self) -> Option<u64> {
         match self.address.load(Ordering::Acquire) {
@@ -182,13 +182,13 @@ impl Transient {
         }
     }
 
-    /// The buffer over that memory, kept alive: a deallocation may be complete at any time.
+    /// The buffer over the memory, retained: a deallocation may complete at any time.
     pub fn backing(&self) -> Option<BufferHandle> {
         let _held = self.is_committed.lock();
         self.held_backing().map(Borrowed::retain)
     }
 
-    /// The same, for who holds the lock as long as it is used.
+    /// The buffer over the memory. The caller holds the lock of `is_committed` while it uses it.
     fn held_backing(&self) -> Option<Buffer<'_>> {
         // SAFETY: null or a buffer that this one has a reference to until somebody else has the lock.
         unsafe { Borrowed::from_raw(self.backing.load(Ordering::Acquire)) }
@@ -202,7 +202,7 @@ impl Transient {
         self.is_gone.load(Ordering::Acquire)
     }
 
-    /// The refusal of an operation that uses the buffer after that.
+    /// The error for an operation that uses a buffer that is gone.
     #[cold]
     pub fn gone(&self) -> Status {
         status!(
@@ -214,19 +214,19 @@ impl Transient {
         )
     }
 
-    /// Where the last recording that uses the buffer said that it lists it. Any number.
+    /// The index at which the last recording that looked lists the buffer. A hint; any number.
     #[inline]
     pub fn listed_at(&self) -> usize {
         self.listed_at.load(Ordering::Relaxed) as usize
     }
 
-    /// Says so.
+    /// Stores the hint for [`Self::listed_at`].
     #[inline]
     pub fn set_listed_at(&self, index: usize) {
         self.listed_at.store(index as u32, Ordering::Relaxed);
     }
 
-    /// Whether a deallocation was accepted.
+    /// True if a deallocation was accepted.
     pub fn is_dealloca_queued(&self) -> bool {
         self.is_dealloca_queued.load(Ordering::Acquire)
     }
@@ -241,8 +241,8 @@ impl Transient {
         self.is_dealloca_queued.store(false, Ordering::Release);
     }
 
-    /// Gives the buffer, which had none before, its reservation of the pool and the memory of it, whose use is `part`
-    /// and which is counted until the reservation is given back.
+    /// Gives the buffer, which has none yet, its reservation of the pool and the memory, whose registered part is
+    /// `part`. The memory is counted until the reservation is given back.
     pub fn stage(
         &self,
         reservation: RawReservation,
@@ -272,7 +272,7 @@ impl Transient {
         *is_committed = self.held_backing().is_some();
     }
 
-    /// Takes the memory away: nothing uses it any more.
+    /// Takes the memory away. Nothing uses it any more.
     pub fn decommit(&self) {
         let backing = {
             let mut is_committed = self.is_committed.lock();
@@ -286,14 +286,14 @@ impl Transient {
         drop(unsafe { BufferHandle::from_owned(backing) });
     }
 
-    /// The pool that the memory is of, until [`Self::end`].
+    /// The memory's pool. Valid until [`Self::end`].
     #[inline]
     pub fn pool(&self) -> Pool<'_> {
         // SAFETY: there is a share at least until then.
         unsafe { Borrowed::new(self.pool) }
     }
 
-    /// The deallocation, which was claimed, is over: nothing asks for the pool any more.
+    /// Ends the claimed deallocation: the pool is not needed for it any more.
     pub fn end(&self) {
         self.drop_share();
     }
@@ -309,7 +309,7 @@ impl Transient {
         drop(unsafe { PoolRef::from_owned(self.pool.as_ptr()) });
     }
 
-    /// The reservation, if the buffer has it still.
+    /// The reservation, if it was not given back.
     pub fn reservation(&self) -> Option<RawReservation> {
         if !self.is_reserved.load(Ordering::Acquire) {
             return None;
@@ -318,15 +318,15 @@ impl Transient {
         Some(unsafe { *(*self.reserved.get()).assume_init_ref() })
     }
 
-    /// Gives the reservation back, if the buffer has it still. The memory's last use is over when `death` has passed,
-    /// which it has if the pool is one that forgets frontiers; the pool hears of it all the same, as its users may
-    /// count on other queues not to get the memory.
+    /// Gives the reservation back, unless that was done. The memory's last use is over when `death` has passed; it has
+    /// passed if the pool does not keep frontiers. The pool gets `death` in any case, as its users may rely on other
+    /// queues not getting the memory early.
     pub fn release(&self, death: &Frontier) {
         self.release_behind(death.as_ptr());
     }
 
-    /// Gives the reservation back, if the buffer has it still and its pool keeps frontiers: the memory's last use is
-    /// over when `death` has passed. The buffer is [gone](Self::is_gone) in any case.
+    /// Gives the reservation back, unless that was done, if the pool keeps frontiers. The memory's last use is over
+    /// when `death` has passed. The buffer is [gone](Self::is_gone) in any case.
     pub fn release_early(&self, death: &Frontier) {
         self.is_gone.store(true, Ordering::Release);
         if self.keeps_frontiers {
@@ -350,7 +350,7 @@ impl Transient {
         }
     }
 
-    /// The memory, for the host.
+    /// The memory for host access.
     ///
     /// # Errors
     /// FAILED_PRECONDITION before the allocation is complete and once the deallocation is submitted.
@@ -422,7 +422,7 @@ impl Drop for Transient {
     }
 }
 
-/// The functions of a buffer of any kind.
+/// The vtable of a buffer of any kind.
 fn vtable_of(buffer: &BufferHandle) -> &raw::iree_hal_buffer_vtable_t {
     // SAFETY: the buffer lives, and so does its vtable.
     unsafe { &*(*buffer.as_ptr()).resource.vtable.cast() }
