@@ -53,8 +53,8 @@ fn pointer_info(pointer: *const c_void) -> HsaPointerInfo {
     info
 }
 
-/// Fills 64 words with `value` by a kernel on `gpu`. Returns the text of its fault, which disables
-/// the GPU.
+/// Fills 64 words with `value`, `value + 1` and so on by a kernel on `gpu`. Returns the text of its fault, which
+/// disables the GPU.
 fn fill(hsa: &Hsa, gpu: HsaAgent, out: *mut c_void, value: u32) -> Result<(), String> {
     let executable = load_code(gpu, GFX11).unwrap();
     let queue = Queue::new(gpu, 64);

@@ -238,16 +238,17 @@ enum Command {
         /// Time limit on each target in seconds, instead of a number of kernels
         #[arg(long, value_name = "N", conflicts_with = "count")]
         seconds: Option<u64>,
-        /// What compiles them for the GPU; clang-14, which is Debian 12's, does for fewer targets
+        /// Compiler for the GPU; clang-14, Debian 12's own, supports fewer targets
         #[arg(long, value_enum, default_value = "clang-22")]
         compiler: kernels::Compiler,
     },
-    /// Compiles kernels in Triton's language, runs them on the sim with its checks, and compares the results with NumPy's
+    /// Compiles kernels in Triton's language, runs them on the sim with its checks, and compares the results with
+    /// NumPy's
     Triton {
-        /// The GPU that the sim plays; all that Triton compiles for if not given
+        /// GPU that the sim models (default: every target of Triton)
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
-        /// Only the cases that match, e.g. 'matmul_*'
+        /// Runs only the cases that match, e.g. 'matmul_*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
     },

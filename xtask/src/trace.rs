@@ -3,7 +3,7 @@
 //! `cargo xtask trace`: runs a model with this driver in IREE with Tracy, and checks the run's trace. The trace must
 //! have calls of the driver, the steps of its submissions, the work of its threads, its memory, and its kernels.
 //!
-//! `tests/trace/capture.cc` reads the trace and counts what is in it.
+//! `tests/trace/capture.cc` reads the trace and counts its zones and memory events.
 
 use std::time::Duration;
 

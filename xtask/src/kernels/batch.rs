@@ -231,7 +231,7 @@ impl<'a> Batch<'a> {
         command
     }
 
-    /// What makes `kernels.co`, in turn.
+    /// Commands that build `kernels.co`, in order.
     fn gpu_commands(&self) -> Vec<Command> {
         const FOR_GPU: [&str; 2] = ["-target", "amdgcn-amd-amdhsa"];
         let mut clang = self.command(self.compiler.name());

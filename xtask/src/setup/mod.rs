@@ -120,10 +120,10 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_onnx(layout, steps)
 }
 
-/// All of [`sim()`], and Triton's compiler.
+/// Sets up [`sim()`], and Triton's compiler.
 ///
 /// # Errors
-/// Those of [`sim()`], and when pip fails.
+/// As [`sim()`], and when pip fails.
 pub fn triton(layout: &Layout, steps: &Steps) -> Result<()> {
     sim(layout, steps)?;
     let _lock = lock::take(layout, steps)?;

@@ -125,10 +125,10 @@ pub fn ensure_python_headers(steps: &Steps) -> Result<()> {
     install(steps, PYTHON_HEADERS.iter())
 }
 
-/// The same for the old compiler.
+/// Installs the old compiler if it is missing, after saying so.
 ///
 /// # Errors
-/// As [`ensure`], and on a distribution that does not have it any more.
+/// As [`ensure`], and on a distribution without the package.
 pub fn ensure_old_clang(steps: &Steps) -> Result<()> {
     install(steps, OLD_CLANG.iter())
 }

@@ -193,10 +193,10 @@ pub fn crate_folder(layout: &Layout, step: &Step, Release { name, version, featu
     Ok(Path::new(manifest).parent().unwrap_or(Path::new("/")).to_path_buf())
 }
 
-/// Copies a folder and all that is in it.
+/// Copies a folder with its contents.
 ///
 /// # Errors
-/// Those of the file system.
+/// When the file system refuses.
 pub fn copy_tree(from: &Path, to: &Path, step: &Step) -> Result<()> {
     fs::create_dir_all(to).context(|| format!("making {}", to.display()))?;
     let entries = fs::read_dir(from).context(|| format!("reading {}", from.display()))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Cases that are known not to pass, `known.toml`: what Triton refuses to compile, and faults of Triton or of LLVM with
-//! their proofs. An entry whose cases pass is an error, so that the list only has what is so.
+//! Cases that are known not to pass, `known.toml`: kernels that Triton refuses to compile, and faults of Triton or of
+//! LLVM with their proofs. An entry whose cases pass is an error, so that the list stays true.
 
 use serde::Deserialize;
 
@@ -26,7 +26,7 @@ pub struct Known {
     says: String,
     /// The reason, in one line.
     why: String,
-    /// How the reason was found out; not needed for the compiler's own words.
+    /// Evidence for the reason; not needed for the compiler's own messages.
     #[serde(default)]
     proof: String,
 }
@@ -37,7 +37,7 @@ struct List {
     known: Vec<Known>,
 }
 
-/// What a case counts as.
+/// Judgement of a case by the list.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
     /// It passed.
@@ -57,10 +57,10 @@ impl Known {
     }
 }
 
-/// The list.
+/// Parses the list.
 ///
 /// # Errors
-/// When it is not as it should be.
+/// When it is malformed.
 pub fn load() -> Result<Vec<Known>> {
     let list: List = toml::from_str(LIST).map_err(|error| Error::setup(format!("known.toml: {error}")))?;
     for known in &list.known {

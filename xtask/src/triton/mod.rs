@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! `cargo xtask triton`: kernels in Triton's language, compiled by Triton without a GPU, run on the sim under its checks
-//! and compared with NumPy. The Python programs beside this file have the kernels, compile and run them; this module
-//! starts them, one for each core, and judges what they report by the list of known faults.
+//! `cargo xtask triton`: kernels in Triton's language, compiled by Triton without a GPU, run on the sim under its
+//! checks and compared with NumPy. The Python programs beside this file have the kernels, compile and run them; this
+//! module starts them, one for each core, and judges what they report by the list of known faults.
 
 mod known;
 
@@ -33,7 +33,7 @@ const KERNEL_LIMIT: Duration = Duration::from_secs(120);
 /// A program that prints nothing for this long hangs: more than `check.py` allows a case.
 const SILENCE: Duration = Duration::from_secs(400);
 
-/// What `check.py` prints: the number of cases, then a line for each.
+/// Output of `check.py`: the number of cases, then a line for each.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
@@ -46,15 +46,15 @@ enum Line {
 struct Case {
     /// The kernel and its variant.
     name: String,
-    /// How it ended.
+    /// Result.
     outcome: Outcome,
-    /// Why it was refused or has failed.
+    /// Reason of a refusal or a failure.
     detail: String,
     /// The code object, if there is one.
     path: String,
 }
 
-/// How a case ended.
+/// Result of a case.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Outcome {
