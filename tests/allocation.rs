@@ -8,7 +8,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use amdgpu_rs::device_address;
-use amdgpu_rs::ffi::{Code, Frontier, HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, status};
+use amdgpu_rs::ffi::{Code, Frontier, HalRef, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, raw, status};
 use hold::Hold;
 use support::one_block::{OneBlock, Policy};
 use support::recording::{Mode, Recording, direct, indirect};
@@ -40,18 +40,6 @@ fn until(description: &str, condition: impl Fn() -> bool) {
 
 /// Bytes of what these tests allocate.
 const SIZE: usize = 4096;
-
-/// Slabs that the first GPU's coarse memory has given, and that it has back.
-fn slabs(rig: &Rig) -> (u64, u64) {
-    // SAFETY: a live device, whose provider it keeps; all-zero is valid for the results.
-    unsafe {
-        let mut backend: raw::iree_hal_queue_pool_backend_t = std::mem::zeroed();
-        iree!(raw::iree_hal_device_query_queue_pool_backend(rig.device.as_ptr(), 1, &raw mut backend)).unwrap();
-        let (mut visited, mut stats) = std::mem::zeroed();
-        raw::iree_hal_slab_provider_query_stats(backend.slab_provider, &raw mut visited, &raw mut stats);
-        (stats.total_acquired, stats.total_released)
-    }
-}
 
 /// Bytes of GPU memory that buffers have held so far: at most at a time, in all, and given back.
 fn device_bytes(rig: &Rig) -> [usize; 3] {
@@ -110,7 +98,7 @@ fn chains_submitted_ahead_take_the_memory_of_one() {
     let rig = Rig::with(&[("default_pool_range_length", "1048576")]);
     let (results, done) = (rig.buffer(4 * CHAINS), rig.semaphore());
     rig.write(&results, 0, &[0; 4 * CHAINS]);
-    let before = slabs(&rig);
+    let before = rig.slabs();
     let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
     for chain in 0..CHAINS {
         let at = |step| [(&done, (4 * chain + step) as u64)];
@@ -119,10 +107,10 @@ fn chains_submitted_ahead_take_the_memory_of_one() {
         rig.copy(1, &at(2), &at(3), (&buffer, LENGTH - 4), (&results, 4 * chain), 4).unwrap();
         rig.dealloca(1, &at(3), &at(4), &buffer).unwrap();
     }
-    assert_eq!(slabs(&rig), before, "ranges that were allocated");
+    assert_eq!(rig.slabs(), before, "ranges that were allocated");
     drop(hold);
     wait(&done, 4 * CHAINS as u64).unwrap();
-    assert_eq!(slabs(&rig), before);
+    assert_eq!(rig.slabs(), before);
     let expected: Vec<u8> = (0..CHAINS as u8).flat_map(|chain| [chain; 4]).collect();
     assert_eq!(rig.read(&results, 0, 4 * CHAINS), expected);
 }
@@ -318,17 +306,17 @@ fn memory_that_was_not_used_comes_back_as_old_as_it_was() {
 fn memory_of_its_own_is_freed_when_its_last_use_is_over() {
     let rig = Rig::with(&[("default_pool_range_length", "1048576")]);
     let (results, done) = (rig.buffer(4), rig.semaphore());
-    let (acquired, released) = slabs(&rig);
+    let (acquired, released) = rig.slabs();
     let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
     let buffer = rig.alloca(1, &[], &[(&done, 1)], 2 << 20).unwrap();
     rig.fill(1, &[], &[], &buffer, (0, 4), &[5]).unwrap();
     rig.copy(1, &[], &[], (&buffer, 0), (&results, 0), 4).unwrap();
     rig.dealloca(1, &[], &[(&done, 2)], &buffer).unwrap();
     drop(buffer);
-    assert_eq!(slabs(&rig), (acquired + 1, released));
+    assert_eq!(rig.slabs(), (acquired + 1, released));
     drop(hold);
     wait(&done, 2).unwrap();
-    assert_eq!(slabs(&rig), (acquired + 1, released + 1));
+    assert_eq!(rig.slabs(), (acquired + 1, released + 1));
     assert_eq!(rig.read(&results, 0, 4), [5; 4]);
 }
 
@@ -338,7 +326,7 @@ fn memory_that_many_queues_gave_back_is_used_again() {
     const QUEUES: usize = 16;
     const RANGE: usize = 1 << 20;
     let rig = Rig::with(&[("hardware_queues_per_gpu", "16"), ("default_pool_range_length", "1048576")]);
-    let before = slabs(&rig);
+    let before = rig.slabs();
     let done: Vec<_> = (0..QUEUES).map(|_| rig.semaphore()).collect();
     let buffers: Vec<_> = done
         .iter()
@@ -351,7 +339,7 @@ fn memory_that_many_queues_gave_back_is_used_again() {
     }
     let all = rig.alloca(1, &[], &[(&done[0], 3)], RANGE).unwrap();
     wait(&done[0], 3).unwrap();
-    assert_eq!(slabs(&rig), before);
+    assert_eq!(rig.slabs(), before);
     drop(all);
 }
 

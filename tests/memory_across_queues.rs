@@ -43,18 +43,6 @@ fn contents(rig: &Rig, queue: u64, buffer: &BufferRef, size: usize) -> Vec<u8> {
     rig.read(&copy, 0, size)
 }
 
-/// Slabs that the first GPU's coarse memory has given, and that it has back.
-fn slabs(rig: &Rig) -> (u64, u64) {
-    // SAFETY: a live device, whose provider it keeps; all-zero is valid for the results.
-    unsafe {
-        let mut backend: raw::iree_hal_queue_pool_backend_t = std::mem::zeroed();
-        iree!(raw::iree_hal_device_query_queue_pool_backend(rig.device.as_ptr(), 1, &raw mut backend)).unwrap();
-        let (mut visited, mut stats) = std::mem::zeroed();
-        raw::iree_hal_slab_provider_query_stats(backend.slab_provider, &raw mut visited, &raw mut stats);
-        (stats.total_acquired, stats.total_released)
-    }
-}
-
 /// A pool of IREE's own, as applications make them, with `length` bytes at first.
 fn tlsf_pool(rig: &Rig, length: usize) -> HalRef<raw::iree_hal_pool_t> {
     // SAFETY: a live device; the pool retains what it is made of; results go to locals.
@@ -116,10 +104,10 @@ fn no_queue_gets_memory_that_another_one_still_uses() {
             assert_eq!(contents(&rig, *queue, other, SMALL), [9; SMALL]);
         }
         // What has been used is anybody's again.
-        let before = slabs(&rig);
+        let before = rig.slabs();
         let again = rig.alloca(2, &[], &[(&done, 4)], RANGE).unwrap();
         wait(&done, 4).unwrap();
-        assert_eq!((place(&again, RANGE), slabs(&rig)), (given_back, before));
+        assert_eq!((place(&again, RANGE), rig.slabs()), (given_back, before));
     }
 }
 
@@ -129,14 +117,14 @@ fn a_queue_that_comes_after_the_last_use_takes_the_memory_at_once() {
     let rig = rig("2");
     let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
     let (given_back, done) = give_back(&rig, std::ptr::null_mut(), RANGE);
-    let before = slabs(&rig);
+    let before = rig.slabs();
     let later = rig.semaphore();
     let parts = [1, 2].map(|value| rig.alloca(2, &[(&done, 3)], &[(&later, value)], SMALL).unwrap());
     for part in &parts {
         assert!(overlap(&given_back, &place(part, SMALL)));
     }
     assert!(!overlap(&place(&parts[0], SMALL), &place(&parts[1], SMALL)));
-    assert_eq!(slabs(&rig), before);
+    assert_eq!(rig.slabs(), before);
     drop(hold);
     wait(&later, 2).unwrap();
 }
@@ -162,10 +150,10 @@ fn no_queue_gets_memory_of_a_tlsf_pool_that_another_one_still_uses() {
     drop(hold);
     wait(&done, 3).unwrap();
     // Now it has the memory back.
-    let before = slabs(&rig);
+    let before = rig.slabs();
     let again = rig.alloca_from(pool.as_ptr(), 2, &[], &[(&done, 4)], (LENGTH, 0)).unwrap();
     wait(&done, 4).unwrap();
-    assert_eq!(slabs(&rig), before);
+    assert_eq!(rig.slabs(), before);
     rig.dealloca(2, &[], &[(&done, 5)], &again).unwrap();
     wait(&done, 5).unwrap();
 }
@@ -174,13 +162,13 @@ fn no_queue_gets_memory_of_a_tlsf_pool_that_another_one_still_uses() {
 #[test]
 fn unused_ranges_are_trimmed_and_used_ones_stay() {
     let rig = rig("2");
-    let (done, start) = (rig.semaphore(), slabs(&rig));
+    let (done, start) = (rig.semaphore(), rig.slabs());
     let buffers = [1, 2, 3].map(|value| rig.alloca(1, &[], &[(&done, value)], RANGE).unwrap());
     wait(&done, 3).unwrap();
     let trim = || {
         // SAFETY: a live device.
         unsafe { iree!(raw::iree_hal_device_trim(rig.device.as_ptr())) }.unwrap();
-        let (acquired, released) = slabs(&rig);
+        let (acquired, released) = rig.slabs();
         (acquired - start.0, released - start.1)
     };
     assert_eq!(trim(), (2, 0), "one was there");

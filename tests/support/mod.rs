@@ -48,6 +48,18 @@ pub fn passes_alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<Str
 }
 
 impl Rig {
+    /// The slabs of coarse memory that the first GPU's slab provider has acquired and released.
+    pub fn slabs(&self) -> (u64, u64) {
+        // SAFETY: a live device, whose provider it keeps; all-zero is valid for the results.
+        unsafe {
+            let mut backend: raw::iree_hal_queue_pool_backend_t = std::mem::zeroed();
+            iree!(raw::iree_hal_device_query_queue_pool_backend(self.device.as_ptr(), 1, &raw mut backend)).unwrap();
+            let (mut visited, mut stats) = std::mem::zeroed();
+            raw::iree_hal_slab_provider_query_stats(backend.slab_provider, &raw mut visited, &raw mut stats);
+            (stats.total_acquired, stats.total_released)
+        }
+    }
+
     /// Memory that host and device see.
     pub fn buffer(&self, size: usize) -> BufferRef {
         self.buffer_for(raw::IREE_HAL_BUFFER_USAGE_DEFAULT, size)

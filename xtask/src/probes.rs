@@ -250,7 +250,8 @@ impl Kernels {
     fn new(layout: &Layout) -> Self {
         let folder = layout.root.join("tests/probes/kernels");
         let files = fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let sources = files.chain([layout.root.join("tests/testdata/kernels.c")]).collect();
+        let is_source = |path: &PathBuf| path.extension().is_some_and(|extension| extension != "h");
+        let sources = files.filter(is_source).chain([layout.root.join("tests/testdata/kernels.c")]).collect();
         Self { sources, build: layout.build.join("probes") }
     }
 
