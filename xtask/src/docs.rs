@@ -37,11 +37,10 @@ const ARCHIVE: &str = "xtask/src/dist/README.md";
 const CELL_WORDS: usize = 15;
 
 /// Pages with longer cells.
-const LONG_CELLS: [&str; 5] = [
+const LONG_CELLS: [&str; 4] = [
     "device-binaries/README.md",
     "docs/sim/numerics.md",
     "docs/sim/rocr.md",
-    "docs/status/benchmarks.md",
     "docs/status/parity.md",
 ];
 
