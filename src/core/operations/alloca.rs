@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Queue-ordered allocation and deallocation.
 //!
-//! An allocation returns a transient buffer at once and takes memory from a pool when its turn comes, before its
-//! packet goes into the ring: whatever is submitted after it finds the memory there. The pool says how: memory whose
-//! last use this queue comes after is taken as it is; memory that may still be in use is waited for if the caller
-//! allows it; and when there is none, the allocation waits for the pool's next release. Such waits hold no
-//! thread (`queue/blocked.rs`).
+//! An allocation returns a transient buffer at once. It takes memory from a pool when its turn comes, before its packet
+//! goes into the ring, so that later submissions find the memory. Memory whose last use is ordered before this queue is
+//! taken at once. Memory that may still be in use is waited for if the caller allows it. If there is none, the
+//! allocation waits for the pool's next release. Such waits hold no thread (`queue/blocked.rs`).
 //!
-//! A deallocation gives the reservation back as soon as it is submitted, marked with its epoch: its queue comes after
-//! that anyway and takes the memory again at once, so that what is submitted ahead needs no more memory than what runs
-//! one by one; other queues know what to come after. Until the deallocation is complete the buffer keeps the memory
-//! itself (a slab of its own, say). Then waiters of the pool are woken once more: an allocation of another queue that
-//! waits for a pool which neither grows nor lets it wait for the epoch was woken too early when the memory came back.
+//! A deallocation gives the reservation back as soon as it is submitted, marked with its epoch. Its own queue is
+//! ordered after that anyway and can take the memory at once, so that submitting ahead needs no more memory than
+//! running operations one by one. Other queues know which epoch to wait for. Until the deallocation is complete, the
+//! buffer keeps the memory itself (e.g. a slab of its own). Then waiters of the pool are woken once more: an allocation
+//! on another queue that waits for a pool which neither grows nor lets it wait for the epoch was woken too early when
+//! the memory came back.
 
 mod wait;
 
@@ -39,47 +39,47 @@ use crate::ffi::{
 use crate::hsa::Part;
 use wait::{Edge, Position, Reserved, wait_for_frontier, wait_for_release};
 
-/// What a submission without work of its own takes from the rings: the packet that carries its epoch.
+/// The ring space of a submission without work of its own: only the packet that carries its epoch.
 const NOTHING: Demand = Demand { packets: 0, kernarg_bytes: 0, has_commands: false, overlapping: true };
 
-/// What to allocate.
+/// The parameters of an allocation.
 #[derive(Clone, Copy)]
 pub struct AllocaParams<'a> {
     /// The pool to take it from.
     pub pool: Pool<'a>,
-    /// What the caller asked for, canonicalized.
+    /// The canonicalized parameters of the caller.
     pub params: BufferParams,
-    /// Bytes; none is a tensor that turned out empty.
+    /// Bytes; 0 for an empty tensor.
     pub size: usize,
-    /// How long it lives, and what it may wait for.
+    /// The lifetime, and the permitted waits.
     pub flags: AllocaFlags,
 }
 
-/// A queue-ordered allocation. Dropped before it was submitted, it takes what it reserved back to the pool.
+/// A queue-ordered allocation. Dropped before it was submitted, it gives its reservation back to the pool.
 pub struct Alloca {
-    /// Counts the memory once the buffer has it; none from then on.
+    /// The statistics that will count the memory; none once the buffer has it.
     statistics: Option<Arc<Statistics>>,
     /// None once it is submitted.
     buffer: Option<HalRef<Transient>>,
     params: BufferParams,
     size: usize,
-    /// The caller accepts memory that it must wait for.
+    /// The caller accepts memory that has to be waited for.
     may_wait: bool,
-    /// Memory that was taken and that the buffer does not have yet.
+    /// Reserved memory that the buffer does not have yet.
     reserved: Option<Reserved>,
-    /// The buffer has its memory: when that may be somebody else's if nothing comes of the allocation.
+    /// Set once the buffer has its memory: the epochs after which the memory can be reused if the allocation fails.
     staged: Option<Edge>,
-    /// Tells a profiling session, if there was one when the allocation came to its queue, what becomes of the pool. It
-    /// stays until the end: letting go of a session is not for a time at which a lock is held.
+    /// Logs the pool operations of the allocation, if there was a profiling session when it came to its queue. Kept to
+    /// the end, because a session must not be released under a lock.
     trace: Option<Box<PoolTrace>>,
 }
 
 impl Alloca {
-    /// The allocation, and its buffer, which is of `device`'s queue `affinity` and in one of [`Transient::blocks`];
-    /// `statistics` count what it holds.
+    /// Makes an allocation with its buffer, which is for queue `affinity` of `device`, in one of [`Transient::blocks`].
+    /// `statistics` counts its memory.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for what the pool does not hold; RESOURCE_EXHAUSTED for a size past its limit.
+    /// INVALID_ARGUMENT for parameters that the pool does not serve; RESOURCE_EXHAUSTED for a size past its limit.
     pub fn new(
         request: AllocaParams<'_>,
         device: *mut RawDevice,
@@ -115,7 +115,7 @@ impl Alloca {
         Ok((alloca, buffer))
     }
 
-    /// Takes memory and gives it to `buffer`, its own, or says what to wait for.
+    /// Takes memory and gives it to `buffer`, its own, or returns the wait that it needs.
     fn take_memory(&mut self, buffer: &Transient, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
         zone!("take memory");
         let pool = buffer.pool();
@@ -162,7 +162,7 @@ impl Alloca {
         Ok(Prepared::Ready(NOTHING))
     }
 
-    /// `gap`, the bytes to leave unused behind the buffer, if `pool` can have so large an allocation.
+    /// Bytes to leave unused behind the buffer: `gap` if `pool` allows so large an allocation, otherwise 0.
     #[cold]
     fn gap(&self, pool: Pool<'_>, gap: usize) -> usize {
         let most = pool.capabilities().max_allocation_size;
@@ -170,7 +170,7 @@ impl Alloca {
         if fits { gap } else { 0 }
     }
 
-    /// Tells the runtime, which looks at accesses outside of such parts, what of the memory is in use.
+    /// Registers the used part of the memory with the runtime, if it checks for accesses outside of such parts.
     #[cold]
     fn begin_part(&self, queue: &Queue, backing: &BufferHandle) -> Result<Option<Part>> {
         // A pool of the application's may have other memory than HSA's.
@@ -178,8 +178,8 @@ impl Alloca {
         backing.narrow(queue.gpu().agent().library(), self.size.max(1))
     }
 
-    /// Reserves memory of `pool`, `gap` bytes more than are used where it has them, or observes the release that may
-    /// make it possible.
+    /// Reserves memory of `pool`, with an unused `gap` in bytes behind it if possible. Returns none once it is
+    /// reserved, or an observation of the next release.
     fn reserve(&mut self, pool: Pool<'_>, mut position: Position, gap: usize) -> Result<Option<Observation>> {
         // Pools have no empty reservations, and kernels are given an address all the same.
         let size = self.size.max(1);
@@ -248,7 +248,7 @@ impl Submit for Alloca {
 }
 
 impl Operation for Alloca {
-    /// Takes memory and gives it to the buffer, or says what to wait for.
+    /// Takes memory and gives it to the buffer, or returns the wait that it needs.
     fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
         if self.staged.is_some() {
             return Ok(Prepared::Ready(NOTHING));
@@ -291,18 +291,18 @@ impl Operation for Alloca {
 pub struct Dealloca<'a> {
     /// The buffer, until the deallocation is in the ring.
     claimed: Option<HalRef<Transient>>,
-    /// The buffer, which keeps its pool, from then until the reservation is given back: the application may let go of
-    /// both once the deallocation is complete.
+    /// The buffer, which retains its pool, from the submission until the reservation is given back: the application may
+    /// release both once the deallocation is complete.
     submitted: Option<HalRef<Transient>>,
-    /// The buffer, in the call that submits it, whose caller has a reference: none is needed to give back the
-    /// reservation.
+    /// The buffer, in the submitting call, whose caller retains it: giving back the reservation needs no reference
+    /// then.
     caller: Option<&'a Transient>,
-    /// Tells a profiling session, if there was one when the deallocation came to its queue, that the memory went back.
-    /// The buffer is no place to ask then: completion may have been faster.
+    /// Logs the return of the memory, if there was a profiling session when the deallocation came to its queue.
+    /// Captured beforehand, because completion may have changed the buffer by then.
     trace: Option<Box<Return>>,
 }
 
-/// Memory that goes back to its pool, and the session that is to hear of it.
+/// Memory that goes back to its pool, and the session that logs it.
 struct Return {
     trace: PoolTrace,
     pool: PoolRef,

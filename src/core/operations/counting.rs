@@ -19,29 +19,30 @@ use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{Result, Status, status};
 use crate::hsa;
 
-/// What became of a range, and of the one after it.
+/// The ranges that [`turn_over`] has ended and begun.
 pub struct Turned {
-    /// What has ended, and the tick at which it did, if that is known.
+    /// The ended range, and the tick of its end if that is known.
     pub ended: Option<(Range, Result<u64>)>,
-    /// What has begun.
+    /// The range that has begun.
     pub begun: Option<Range>,
 }
 
-/// Why none became of them, and what was to be: nothing where its packets may still be in the queue of a lost device.
+/// The error of [`turn_over`] and its arguments, unchanged; without them if their packets may still be in the queue of
+/// a lost device.
 pub struct Unturned {
     pub status: Status,
-    /// What goes on counting.
+    /// The range that still counts.
     pub ended: Option<Range>,
-    /// What does not count for this.
+    /// The count that has not begun.
     pub begun: Option<Count>,
 }
 
-/// Ends the range `ended` and begins one with `begun`, on `queue` behind what is in its ring, and waits for
-/// that.
+/// Ends the range `ended` and begins a range with `begun`, on `queue` behind the submissions in its ring. Waits until
+/// both are done.
 ///
 /// # Errors
-/// The device is lost; what HSA said; RESOURCE_EXHAUSTED when the ring is full and this is the thread that makes room
-/// in it.
+/// The device is lost; the error of HSA; RESOURCE_EXHAUSTED if the ring is full and this is the thread that frees its
+/// space.
 pub fn turn_over(
     queue: &Arc<Queue>,
     session: &Session,
@@ -67,7 +68,7 @@ pub fn turn_over(
     Ok(Turned { ended, begun })
 }
 
-/// Brings the packets of [`turn_over`] to the ring of `queue`, with two of `signals`. Returns their epoch.
+/// Submits the packets of [`turn_over`] to `queue`, with two of `signals`. Returns their epoch.
 fn submit(
     queue: &Arc<Queue>,
     session: &Session,
@@ -93,7 +94,7 @@ fn submit(
     })
 }
 
-/// When the barrier packet of a signal was complete, in system ticks.
+/// The system tick at which the barrier packet of a signal completed.
 fn time_of(signal: &hsa::Signal, agent: hsa_abi::HsaAgent) -> Result<u64> {
     match signal.dispatch_time(agent)?.end {
         0 => Err(status!(DATA_LOSS, "a range of time is over and the runtime has no times for its packets")),
@@ -107,9 +108,9 @@ struct Counting {
     ends: Option<(HsaSignal, [AmdPm4IbPacket; 2])>,
     /// The packet that begins to count, and the signal of a barrier packet behind it.
     begins: Option<(AmdPm4IbPacket, HsaSignal)>,
-    /// Gets the epoch.
+    /// Receives the epoch.
     submitted: Option<SyncSender<u64>>,
-    /// Nobody would make room in a full ring.
+    /// The operation must not wait for ring space: this thread would have to free it.
     must_not_wait: bool,
 }
 

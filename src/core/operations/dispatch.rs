@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Dispatches: the operation that launches one function with so many workgroups, bindings and constants.
+//! Dispatches: the operation that launches one function with workgroup counts, bindings and constants.
 
 use device_binaries::plan_patch_dispatch;
 
@@ -24,7 +24,7 @@ use crate::ring::{KERNARG_ALIGNMENT, bytes_of};
 /// Bytes of indirect workgroup counts: three u32.
 pub const WORKGROUP_COUNT_LENGTH: usize = 12;
 
-/// Where workgroup counts come from.
+/// The source of workgroup counts.
 #[derive(Debug, Clone, Copy)]
 pub enum WorkgroupCount<'a> {
     /// Known to the host.
@@ -33,16 +33,16 @@ pub enum WorkgroupCount<'a> {
     Indirect(Buffer<'a>, usize),
 }
 
-/// What a dispatch is asked to do.
+/// The parameters of a dispatch.
 #[derive(Clone, Copy)]
 pub struct DispatchParams<'a> {
     /// The executable that the function belongs to.
     pub executable: Borrowed<'a, RawExecutable>,
     /// The function.
     pub launch: &'a Launch,
-    /// How many workgroups.
+    /// The number of workgroups.
     pub count: WorkgroupCount<'a>,
-    /// The bindings, all of which name buffers; of indirect arguments, the one buffer that holds them.
+    /// The bindings, all of which name buffers; for indirect arguments, the one buffer that holds them.
     pub bindings: BufferRefs<'a>,
     /// The constants.
     pub constants: &'a [u8],
@@ -50,7 +50,7 @@ pub struct DispatchParams<'a> {
     pub borrows: bool,
 }
 
-/// So many addresses are in a plan itself.
+/// The number of addresses stored in a plan itself.
 const FEW: usize = 8;
 
 /// A dispatch's addresses and geometry, resolved.
@@ -67,7 +67,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Leaves its memory to those to come.
+    /// Recycles the memory of the addresses.
     #[inline(always)]
     fn give_back(&mut self, queue: &Queue) {
         if !self.many.is_empty() {
@@ -79,7 +79,7 @@ impl Plan {
 /// Fills in the device addresses of `bindings` for `gpu`, as many as there are `addresses`.
 ///
 /// # Errors
-/// Those of [`device_address`].
+/// As for [`device_address`].
 #[inline(always)]
 fn resolve(bindings: BufferRefs<'_>, addresses: &mut [u64], gpu: &Gpu) -> Result<()> {
     for (binding, address) in bindings.iter().zip(addresses) {
@@ -93,16 +93,16 @@ fn resolve(bindings: BufferRefs<'_>, addresses: &mut [u64], gpu: &Gpu) -> Result
 }
 
 impl DispatchParams<'_> {
-    /// A dispatch without workgroups is legal and does nothing.
+    /// True if there are no workgroups: the dispatch is legal and does nothing.
     #[inline(always)]
     fn is_empty(&self) -> bool {
         matches!(self.count, WorkgroupCount::Static(count) if count.contains(&0))
     }
 
-    /// Fills in `plan` and says what it needs of the rings.
+    /// Fills in `plan` and returns its demand of ring space.
     ///
     /// # Errors
-    /// Those of [`device_address`], of [`Launch::grid`] and of parameters that are not aligned.
+    /// As for [`device_address`] and [`Launch::grid`]; INVALID_ARGUMENT for parameters that are not aligned.
     #[inline(always)]
     fn prepare(&self, plan: &mut Plan, queue: &Queue) -> Result<Demand> {
         if self.is_empty() {
@@ -163,7 +163,7 @@ impl DispatchParams<'_> {
         }
     }
 
-    /// The packet of one that needs no other.
+    /// The packet of a dispatch that is a single packet.
     #[inline(always)]
     fn lone(&self, plan: &Plan, room: &mut KernargRoom) -> Lone {
         if plan.packets == 0 {
@@ -173,7 +173,7 @@ impl DispatchParams<'_> {
         Lone::Dispatch(self.launch.packet(plan.grid, kernargs))
     }
 
-    /// Writes its kernargs, unless a buffer holds them, and returns their address.
+    /// Writes the kernargs, unless a buffer holds them, and returns their address.
     #[inline(always)]
     fn write_kernargs(&self, plan: &Plan, room: &mut KernargRoom) -> u64 {
         if matches!(self.launch.layout, ArgumentLayout::Indirect(_)) {
@@ -240,7 +240,7 @@ pub struct Dispatch<'a> {
 }
 
 impl<'a> Dispatch<'a> {
-    /// A dispatch as it is asked for.
+    /// A dispatch with these parameters.
     #[inline(always)]
     pub fn new(request: DispatchParams<'a>) -> Self {
         Self { request, plan: Plan::default() }
@@ -304,13 +304,13 @@ impl Operation for Dispatch<'_> {
     }
 }
 
-/// Where the workgroup counts of a [`LaterDispatch`] come from.
+/// The source of the workgroup counts of a [`LaterDispatch`].
 enum LaterCount {
     Static([u32; 3]),
     Indirect(BufferHandle, usize),
 }
 
-/// A dispatch that goes on after the call which asked for it.
+/// The owned form of a dispatch.
 pub struct LaterDispatch {
     executable: HalRef<RawExecutable>,
     launch: Launch,
@@ -322,7 +322,7 @@ pub struct LaterDispatch {
 }
 
 impl LaterDispatch {
-    /// What it was asked to do.
+    /// The parameters of the dispatch.
     fn request(&self) -> DispatchParams<'_> {
         DispatchParams {
             executable: self.executable.borrow(),
@@ -368,10 +368,10 @@ impl Operation for LaterDispatch {
     }
 }
 
-/// Checks where indirect workgroup counts are on the device.
+/// Checks the device address of indirect workgroup counts.
 ///
 /// # Errors
-/// INVALID_ARGUMENT when they are not aligned.
+/// INVALID_ARGUMENT when it is not aligned.
 pub fn check_count_address(address: u64) -> Result<()> {
     if !address.is_multiple_of(4) {
         return Err(status!(INVALID_ARGUMENT, "indirect workgroup counts at {address:#x} are not aligned to 4"));

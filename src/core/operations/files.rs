@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Transfers between files and buffers.
 //!
-//! A file that is memory which the device can address is one end of a device copy. Any other goes through its
-//! synchronous reads and writes on the host worker: straight into the buffer where the host can map it, else through a
-//! small staging buffer, a chunk of which the device copies while the next one is read or written. A few transfers run
-//! at once and the rest wait in line, so neither threads nor staging memory grow with their number or length; staging
-//! buffers are kept for the transfers to come.
+//! A file whose memory the device can address is one end of a device copy. Other files are read and written
+//! synchronously on the host worker: directly in the buffer if the host can map it, otherwise through a small staging
+//! buffer, of which the device copies one chunk while the next one is read or written. A few transfers run at once and
+//! the others are queued, so that neither threads nor staging memory grow with their number or length. Staging buffers
+//! are reused.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ use crate::ffi::{
     WeakDevice, status, thunk,
 };
 
-/// Blocks of a staging slot, of the size that the knob `host_block_pool_large_size` says.
+/// Blocks of a staging slot, of the size of the knob `host_block_pool_large_size`.
 const SLOT_BLOCKS: usize = 64;
 
 /// Slots of a staging buffer: the device works on one, the file on the other.
 const SLOTS: usize = 2;
 
-/// Most transfers of a device that run at the same time.
+/// Most transfers of a device that run at once.
 const MOST_RUNNING: usize = 4;
 
-/// Which way the bytes go.
+/// The direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the file to the buffer.
@@ -43,10 +43,10 @@ pub enum Direction {
     Write,
 }
 
-/// A range of a file, a range of a buffer, and which is copied to the other.
+/// A transfer between a range of a file and a range of a buffer.
 #[derive(Debug)]
 pub struct FileTransfer {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// The file.
     pub file: FileRef,
@@ -60,7 +60,7 @@ pub struct FileTransfer {
     pub affinity: u64,
 }
 
-/// How a transfer is done.
+/// The way in which a transfer is carried out.
 #[derive(Debug)]
 pub enum Route {
     /// There is nothing to transfer.
@@ -72,7 +72,7 @@ pub enum Route {
 }
 
 impl Direction {
-    /// What profiles call a transfer.
+    /// The kind of the transfer in profiles.
     pub fn kind(self) -> QueueEventKind {
         match self {
             Self::Read => QueueEventKind::Read,
@@ -85,7 +85,7 @@ impl FileTransfer {
     /// Checks access and ranges and chooses the route.
     ///
     /// # Errors
-    /// PERMISSION_DENIED for accesses that file or buffer do not allow; OUT_OF_RANGE past the end of either;
+    /// PERMISSION_DENIED for accesses that the file or buffer does not allow; OUT_OF_RANGE past the end of either;
     /// UNIMPLEMENTED for files that have neither memory that the device can address nor synchronous access.
     pub fn route(self) -> Result<Route> {
         let (file, buffer) = (self.file.borrow(), self.buffer.buffer.borrow());
@@ -126,7 +126,7 @@ impl FileTransfer {
         Ok(())
     }
 
-    /// The copy between the buffer and the file's memory, whose buffer keeps it alive without the file.
+    /// The copy between the buffer and the file's memory. The memory's buffer keeps it alive without the file.
     fn device_copy(self, storage: BufferHandle) -> Result<Transfer<'static>> {
         let offset = self.file_offset as usize;
         storage.borrow().check_range(offset, self.length)?;
@@ -138,7 +138,7 @@ impl FileTransfer {
         Ok(copy.named(self.direction.kind()))
     }
 
-    /// Whether the host can map the buffer.
+    /// True if the host can map the buffer.
     fn is_mappable(&self) -> bool {
         let buffer = self.buffer.buffer.borrow();
         buffer.memory_type().contains(MemoryType::HOST_VISIBLE)
@@ -189,10 +189,10 @@ fn staging_buffer(device: &DeviceHandle, affinity: u64, size: usize) -> Result<B
         .annotate(|| format!("allocating {size} bytes to stage a file transfer (host_block_pool_large_size)"))
 }
 
-/// Staging buffers that no transfer uses, each with the queue that it is for. Making one pins memory of the host. Only
-/// buffers of the driver's own allocator are kept: those of another may need it when they go.
+/// Unused staging buffers, each with its queue. They are kept because making one pins host memory. Only buffers of the
+/// driver's own allocator are kept: buffers of another may need it when they are freed.
 struct StagingBuffers {
-    /// Bytes of a slot: what one file access and one device copy move.
+    /// Bytes of a slot, which one file access and one device copy move.
     slot: usize,
     buffers: Mutex<Vec<(u64, BufferHandle)>>,
     /// The device has another allocator than the driver's.
@@ -200,7 +200,7 @@ struct StagingBuffers {
 }
 
 impl StagingBuffers {
-    /// One of at least `size` bytes.
+    /// Takes a buffer of at least `size` bytes.
     fn take(&self, affinity: u64, size: usize) -> Option<BufferHandle> {
         let mut buffers = self.buffers.lock();
         let fits = |(queue, buffer): &(u64, BufferHandle)| *queue == affinity && buffer.borrow().byte_length() >= size;
@@ -208,7 +208,7 @@ impl StagingBuffers {
         Some(buffers.swap_remove(index).1)
     }
 
-    /// Takes one back. As many are kept as transfers run at once, the newest.
+    /// Takes a buffer back. Keeps as many as transfers run at once, the newest.
     fn give(&self, affinity: u64, buffer: BufferHandle) {
         if self.keeps_none.load(Ordering::Acquire) {
             return;
@@ -227,8 +227,7 @@ impl StagingBuffers {
     }
 }
 
-/// A staged transfer under way. The device's copies are in order on one queue; copy `n` brings the semaphore to `n +
-/// 1`.
+/// A staged transfer in progress. The device copies in order on one queue; copy `n` signals the semaphore to `n + 1`.
 struct Staging<'a> {
     transfer: &'a FileTransfer,
     device: &'a DeviceHandle,
@@ -299,7 +298,7 @@ impl<'a> Staging<'a> {
         self.transfer.access_file(&self.slot(chunk), position, length)
     }
 
-    /// Has the device copy a chunk between its slot and the buffer.
+    /// Submits the device's copy of a chunk between its slot and the buffer.
     fn copy(&mut self, chunk: usize) -> Result<()> {
         let (position, length) = self.span(chunk);
         let slot = self.slot(chunk);
@@ -345,7 +344,7 @@ struct Line {
     running: usize,
 }
 
-/// A transfer, what to signal after it, and the device, which it does not keep alive while it waits.
+/// A transfer, its signals, and the device, which it does not keep alive while it waits.
 struct Job {
     transfer: FileTransfer,
     signals: SignalList,
@@ -354,15 +353,15 @@ struct Job {
 }
 
 impl FileTransfers {
-    /// Of a device. What one file access and one device copy move is as large as 64 blocks of `block_size` bytes, or
-    /// the transfer.
+    /// The transfers of a device. One file access and one device copy move 64 blocks of `block_size` bytes, or the
+    /// whole transfer if that is less.
     pub fn new(block_size: usize) -> Self {
         let slot = block_size.saturating_mul(SLOT_BLOCKS);
         let staging = StagingBuffers { slot, buffers: Mutex::default(), keeps_none: AtomicBool::default() };
         Self(Arc::new(Inner { line: Mutex::default(), staging }))
     }
 
-    /// Runs the transfer and then those that came in meanwhile, on this thread; or leaves it to the threads that do so
+    /// Runs the transfer and then those queued meanwhile, on this thread; queues it if enough threads run transfers
     /// already.
     pub fn run(&self, transfer: FileTransfer, signals: SignalList, device: WeakDevice, trace: HostTrace) {
         let mut job = Job { transfer, signals, device, trace };
@@ -386,13 +385,13 @@ impl FileTransfers {
         }
     }
 
-    /// The device gets another allocator, of which no staging buffers are kept.
+    /// Stops keeping staging buffers, because the device gets another allocator.
     pub fn keep_none(&self) {
         self.0.staging.keeps_none.store(true, Ordering::Release);
         self.trim();
     }
 
-    /// Frees the staging buffers that are not in use.
+    /// Frees the unused staging buffers.
     pub fn trim(&self) {
         self.0.staging.trim();
     }

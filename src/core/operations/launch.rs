@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A function that is ready to be launched: its workgroup, and how its arguments reach its kernargs.
+//! A function that is ready to be launched: its workgroup shape and argument layout.
 
 use amdgpu_code_object::{CountPlaces, Function, HiddenPlaces, HiddenValue};
 use device_binaries::{PatchDispatchArgs, header_setups};
@@ -12,53 +12,53 @@ use crate::ffi::{Result, Status, status};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
 
-/// The setup of a dispatch's packet: dimensions of its grid.
+/// The setup field of a dispatch packet: dimensions of its grid.
 const GRID_DIMENSIONS: u16 = 3;
 
-/// Bytes of scratch of a work-item whose kernel has a call stack that its compiler knows no end of. LLVM's runtime for
-/// offloading takes the same (`offload/plugins-nextgen/amdgpu`); HIP's has 1 KiB unless the program asks for more.
+/// Bytes of scratch of a work-item whose kernel has a call stack of a size unknown to its compiler. LLVM's offloading
+/// runtime uses the same (`offload/plugins-nextgen/amdgpu`); HIP uses 1 KiB unless the program asks for more.
 const DYNAMIC_STACK_SIZE: u32 = 16 << 10;
 
-/// Most bytes of kernel arguments that are written for a dispatch: twice what bindings and constants can be. A file may
-/// say any size, and each recorded dispatch has memory for them.
+/// Most bytes of kernel arguments of a dispatch: twice the maximum of bindings and constants. A file may declare any
+/// size, and each recorded dispatch has memory for them.
 const MAX_KERNARG_SIZE: u32 = 1 << 20;
 
-/// The size of a workgroup and what it needs beyond the kernel's own.
+/// The size of a workgroup, and its needs beyond the kernel's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkgroupShape {
     /// Work-items in each dimension.
     pub size: [u16; 3],
-    /// Bytes of LDS on top of the static ones.
+    /// Bytes of LDS in addition to the static ones.
     pub dynamic_lds: u32,
 }
 
-/// How a function's arguments reach its kernargs.
+/// The layout of a function's kernargs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentLayout {
     /// Bindings and constants in the HAL's order, and hidden arguments where the kernel reads them.
     Hal {
-        /// Where that is.
+        /// The places of the hidden arguments.
         hidden: HiddenPlaces,
-        /// Bytes in all.
+        /// Total bytes.
         total: u32,
     },
     /// The caller's constants are the kernargs.
     Direct,
-    /// A buffer of the caller's holds the kernargs.
+    /// A buffer of the caller holds the kernargs.
     Indirect(IndirectArguments),
 }
 
-/// What a buffer must offer whose contents are a function's kernargs, implicit arguments and padding included: the
-/// packet points at them.
+/// Requirements for a buffer whose contents are a function's kernargs, implicit arguments and padding included: the
+/// packet points to them.
 ///
-/// The waves read them when the packet runs, after its acquire fence, so they may be written up to the barrier before
-/// the dispatch. That is what dynamic indirect arguments are (`iree/hal/command_buffer.h`); static ones, which do not
-/// change after submission, get the same.
+/// Waves read the kernargs when the packet runs, after its acquire fence, so that they may be written up to the barrier
+/// before the dispatch. These are dynamic indirect arguments (`iree/hal/command_buffer.h`); static ones, which do not
+/// change after submission, are treated alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndirectArguments {
     /// Bytes that the function may read.
     pub size: u32,
-    /// What their address must be a multiple of.
+    /// The alignment of their address in bytes.
     pub alignment: u32,
 }
 
@@ -81,7 +81,7 @@ impl IndirectArguments {
         Ok(())
     }
 
-    /// Checks where they are on the device.
+    /// Checks the device address of the arguments.
     ///
     /// # Errors
     /// INVALID_ARGUMENT when it is not aligned.
@@ -97,10 +97,10 @@ impl IndirectArguments {
     }
 }
 
-/// A function ready to be launched: all but its grid and the addresses of its arguments.
+/// A function ready to be launched: everything except the grid and the argument addresses.
 #[derive(Debug, Clone, Copy)]
 pub struct Launch {
-    /// The kernel, and what a workgroup of it needs, dynamic LDS included.
+    /// The kernel, and the resources of a workgroup, dynamic LDS included.
     pub kernel: hsa::Kernel,
     /// The workgroup.
     pub shape: WorkgroupShape,
@@ -110,17 +110,17 @@ pub struct Launch {
     pub layout: ArgumentLayout,
     /// The function's name in profiles.
     pub function: FunctionRef,
-    /// Its kernargs are bindings and constants, and at most [`KERNARG_ALIGNMENT`] bytes.
+    /// The kernargs are bindings and constants in at most [`KERNARG_ALIGNMENT`] bytes.
     pub fits_line: bool,
 }
 
 impl Launch {
-    /// Checks a dispatch of `function`, which profiles call `name`, and fills in its packet. `workgroup_size` of zeros
-    /// takes the function's own; `limits` are those of the GPU that `kernel` is loaded on.
+    /// Checks a dispatch of `function`, named `name` in profiles, and fills in its packet. A `workgroup_size` of zeros
+    /// selects the function's own; `limits` are those of the GPU that `kernel` is loaded on.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when constants, bindings or sizes do not fit the function or the GPU; UNIMPLEMENTED for a
-    /// function that reads what no dispatch provides.
+    /// INVALID_ARGUMENT if constants, bindings or sizes do not fit the function or the GPU; UNIMPLEMENTED for a
+    /// function that reads arguments that no dispatch provides.
     pub fn new(
         function: &Function,
         name: FunctionRef,
@@ -150,7 +150,7 @@ impl Launch {
         Ok(Self { kernel, shape, most_workgroups, layout, function: name, fits_line })
     }
 
-    /// Its packet, without a header, for a grid of so many work-items.
+    /// The packet, without a header, for a grid of `grid_size` work-items.
     #[inline(always)]
     pub fn packet(&self, grid_size: [u32; 3], kernarg_address: u64) -> KernelDispatchPacket {
         KernelDispatchPacket {
@@ -168,7 +168,7 @@ impl Launch {
         }
     }
 
-    /// Whether a dispatch with these sizes, of which zeros are the function's own, is this one.
+    /// True if this launch has these sizes. Zeros stand for the function's own.
     #[inline(always)]
     pub fn has_shape(&self, workgroup_size: [u32; 3], dynamic_lds: u32) -> bool {
         let [x, y, z] = workgroup_size;
@@ -177,7 +177,7 @@ impl Launch {
         is_own && dynamic_lds == self.shape.dynamic_lds
     }
 
-    /// What [`Self::grid`] says; none, too, where a dimension has no workgroups.
+    /// The grid as of [`Self::grid`]; none if that fails or a dimension has no workgroups.
     #[inline(always)]
     pub fn usual_grid(&self, count: &[u32; 3]) -> Option<[u32; 3]> {
         let most = &self.most_workgroups;
@@ -199,7 +199,7 @@ impl Launch {
         }
     }
 
-    /// Work-items of `count` workgroups, of which there are not too many.
+    /// The work-items of `count` workgroups, which are within the limits.
     #[inline(always)]
     fn items(&self, count: &[u32; 3]) -> [u32; 3] {
         std::array::from_fn(|i| count[i].wrapping_mul(self.shape.size[i].into()))
@@ -224,7 +224,7 @@ impl Launch {
     /// Checks that the device can fill in workgroup counts that it reads from memory.
     ///
     /// # Errors
-    /// UNIMPLEMENTED for a kernel that reads them from unusual places.
+    /// UNIMPLEMENTED for a kernel that reads the counts from unusual places.
     #[inline]
     pub fn check_indirect_counts(&self) -> Result<()> {
         match self.layout {
@@ -236,7 +236,7 @@ impl Launch {
         }
     }
 
-    /// Bytes of the kernargs with so many bindings and bytes of constants.
+    /// Bytes of the kernargs with these numbers of bindings and constant bytes.
     #[inline(always)]
     pub fn kernarg_length(&self, bindings: usize, constants: usize) -> usize {
         match self.layout {
@@ -245,8 +245,8 @@ impl Launch {
         }
     }
 
-    /// Writes the kernargs behind the bindings, from byte `at` on, to `image`, `length` bytes that need not be zero
-    /// before, unless a buffer of the caller's holds them; `count` is 0 where the device fills it in.
+    /// Writes `length` bytes of kernargs from byte `at` on, behind the bindings, to `image`, which need not be zeroed.
+    /// Writes nothing if a buffer of the caller holds the kernargs. `count` is 0 if the device fills it in.
     ///
     /// # Panics
     /// When `image` is shorter or `length` less than [`Self::kernarg_length`].
@@ -316,7 +316,7 @@ impl Launch {
     }
 }
 
-/// What the caller passes to a function.
+/// The form of the arguments that the caller passes to a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arguments {
     /// Bindings and constants in the HAL's order.
@@ -326,14 +326,14 @@ pub enum Arguments {
         /// Bindings.
         bindings: usize,
     },
-    /// The kernargs themselves, so many bytes.
+    /// The kernargs themselves, of this many bytes.
     Direct(usize),
     /// The buffer that holds the kernargs.
     Indirect,
 }
 
 impl Arguments {
-    /// What `function` takes in the HAL's order.
+    /// The arguments of `function` in the HAL's order.
     pub fn of(function: &Function) -> Self {
         Self::Hal { constants: 4 * usize::from(function.constant_count), bindings: usize::from(function.binding_count) }
     }
@@ -390,7 +390,7 @@ impl Arguments {
     }
 }
 
-/// Refuses a function whose kernel arguments no dispatch writes.
+/// Refuses a function whose kernel arguments are too large to write.
 fn check_kernarg_size(function: &Function, size: u32) -> Result<()> {
     if size > MAX_KERNARG_SIZE {
         let name = &function.name;
@@ -402,7 +402,7 @@ fn check_kernarg_size(function: &Function, size: u32) -> Result<()> {
     Ok(())
 }
 
-/// The workgroup size that `requested` (zeros: the function's own) comes to.
+/// The workgroup size for `requested`; zeros select the function's own.
 fn workgroup_shape(function: &Function, limits: &LaunchLimits, requested: [u32; 3]) -> Result<[u16; 3]> {
     let size = if requested == [0; 3] { function.workgroup_size } else { requested };
     let name = &function.name;

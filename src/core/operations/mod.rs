@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What queues are asked to do.
+//! Queue operations.
 
 pub mod alloca;
 pub mod counting;

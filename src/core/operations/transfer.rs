@@ -21,7 +21,7 @@ use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, RawBuffer, Result, Status, WHOLE_BUFFER, fallible, status};
 use crate::ring::KERNARG_ALIGNMENT;
 
-/// Nothing but the order of its semaphores.
+/// A barrier, which only orders its semaphores.
 #[derive(Debug)]
 pub struct Barrier;
 
@@ -60,7 +60,7 @@ impl Operation for Barrier {
     }
 }
 
-/// A buffer that an operation uses, from some byte on.
+/// The part of a buffer that an operation uses, from `offset` on.
 #[derive(Debug)]
 pub struct Range<'a> {
     /// The buffer.
@@ -70,31 +70,31 @@ pub struct Range<'a> {
 }
 
 impl<'a> Range<'a> {
-    /// From `offset` on.
+    /// The range from `offset` on.
     #[inline]
     pub fn new(buffer: Buffer<'a>, offset: usize) -> Self {
         Self { buffer: Held::Borrowed(buffer), offset }
     }
 
-    /// The same, of which the buffer is kept alive.
+    /// The range, with the buffer retained.
     pub fn into_owned<'b>(self) -> Range<'b> {
         Range { buffer: self.buffer.into_owned(), offset: self.offset }
     }
 
-    /// For an access to `length` bytes from `offset` on ([`WHOLE_BUFFER`]: to its end).
+    /// The range for an access to `length` bytes from `offset` on ([`WHOLE_BUFFER`]: to its end).
     ///
     /// # Errors
-    /// OUT_OF_RANGE for bytes that it does not have.
+    /// OUT_OF_RANGE for bytes past the buffer's end.
     #[inline]
     fn of_length(buffer: Buffer<'a>, offset: usize, length: usize) -> Result<Self> {
         check_span(buffer, offset, length)?;
         Ok(Self::new(buffer, offset))
     }
 
-    /// For a transfer of `length` bytes from `offset` on that needs `usage` and `access`.
+    /// The range for a transfer of `length` bytes from `offset` on that needs `usage` and `access`.
     ///
     /// # Errors
-    /// PERMISSION_DENIED for what the buffer does not allow; OUT_OF_RANGE for bytes that it does not have.
+    /// PERMISSION_DENIED for accesses that the buffer does not allow; OUT_OF_RANGE for bytes past its end.
     pub fn of_transfer(
         buffer: Buffer<'a>,
         offset: usize,
@@ -109,7 +109,7 @@ impl<'a> Range<'a> {
         Self::of_length(buffer, offset, length)
     }
 
-    /// Whether `length` bytes of both share memory.
+    /// True if the first `length` bytes of both ranges share memory.
     pub fn overlaps(&self, other: &Self, length: usize) -> bool {
         self.buffer.borrow().overlaps(self.offset, (other.buffer.borrow(), other.offset), length)
     }
@@ -117,7 +117,7 @@ impl<'a> Range<'a> {
     /// The device address of the range's first byte for `gpu`.
     ///
     /// # Errors
-    /// Those of [`device_address`].
+    /// As for [`device_address`].
     #[inline]
     pub fn address(&self, gpu: &Gpu) -> Result<u64> {
         device_address(self.buffer.borrow(), self.offset, gpu)
@@ -158,7 +158,7 @@ fn not_within(offset: usize, length: usize, size: usize) -> Status {
     status!(OUT_OF_RANGE, "{length} bytes from {offset} on are not within a buffer of {size} bytes")
 }
 
-/// What a transfer does.
+/// The kind of a transfer.
 #[derive(Debug)]
 enum Kind<'a> {
     Fill { pattern: [u8; 4], pattern_length: usize },
@@ -170,7 +170,7 @@ enum Kind<'a> {
 #[derive(Debug)]
 enum Plan {
     Nothing,
-    /// What a packet processor does itself.
+    /// A command that the packet processor executes itself.
     Command(pm4::Move),
     Fill(device_binaries::Launch<device_binaries::FillArgs>),
     Copy(device_binaries::Launch<device_binaries::CopyArgs>),
@@ -187,10 +187,10 @@ pub struct Transfer<'a> {
     kind: Kind<'a>,
     target: Range<'a>,
     length: usize,
-    /// Bytes of an update that are in the ring: one too large for the kernarg ring goes in parts.
+    /// Bytes of an update that are in the ring. An update too large for the kernarg ring is split into parts.
     updated: usize,
     plan: Plan,
-    /// What profiles call a copy from or to a file's memory.
+    /// The kind in profiles of a copy from or to a file's memory.
     of_file: Option<QueueEventKind>,
 }
 
@@ -199,7 +199,7 @@ impl<'a> Transfer<'a> {
         Self { kind, target, length, updated: 0, plan: Plan::Nothing, of_file: None }
     }
 
-    /// The same, as profiles are to name it.
+    /// The transfer, named `kind` in profiles.
     pub fn named(mut self, kind: QueueEventKind) -> Self {
         self.of_file = Some(kind);
         self
@@ -247,7 +247,7 @@ impl Submit for Transfer<'_> {
 }
 
 impl Transfer<'_> {
-    /// The command that does all of it, if `queue` takes commands and one is enough.
+    /// The command for the whole transfer, if `queue` takes commands and one is enough.
     #[inline]
     fn command(&self, queue: &Queue, target: u64) -> Result<Option<pm4::Move>> {
         // Who profiles wants the times of a kernel: nothing says when a packet processor has begun and ended with
@@ -269,7 +269,7 @@ impl Transfer<'_> {
         })
     }
 
-    /// Plans a launch of the device library, and returns the bytes of kernargs that it takes.
+    /// Plans a launch of the device library, and returns the bytes of its kernargs.
     #[inline]
     fn launch(&mut self, queue: &Queue, target: u64) -> Result<u64> {
         let (shape, length) = (queue.gpu().shape(), self.length as u64);
@@ -294,7 +294,7 @@ impl Transfer<'_> {
         Ok(KERNARG_ALIGNMENT)
     }
 
-    /// Writes the planned launch's kernargs and returns its packet; none for a command, or nothing to do.
+    /// Writes the planned launch's kernargs and returns its packet; none for a command, or an empty transfer.
     #[inline(always)]
     fn packet(&mut self, gpu: &Gpu, room: &mut KernargRoom) -> Option<KernelDispatchPacket> {
         match (&self.plan, &self.kind) {
@@ -379,7 +379,7 @@ impl Operation for Transfer<'_> {
     }
 }
 
-/// `bytes`, kept.
+/// `bytes` as an owned vector.
 fn owned(bytes: Cow<'_, [u8]>) -> Result<Vec<u8>> {
     match bytes {
         Cow::Borrowed(bytes) => fallible::copy(bytes),
@@ -398,7 +398,7 @@ pub fn check_pattern(pattern: &[u8]) -> Result<()> {
     }
 }
 
-/// A plan's refusal as a status.
+/// The refusal of a plan as a status.
 #[cold]
 pub fn invalid(error: device_binaries::PlanError) -> Status {
     status!(INVALID_ARGUMENT, "{error}")

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory of recordings that are over, for those to come: a program that is recorded anew for each invocation finds it
-//! as large as it will need it, and touched.
+// for slots that other commands use; 0 for unused slots, which are ignored.
+//! Reuse of the memory of recordings: a program that is recorded anew for each invocation gets memory that is large
+//! enough and touched.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -13,49 +13,49 @@ use crate::core::program::barriers::Barriers;
 use crate::core::program::{Action, ArgumentBuffer, Command, KernargSource, Line, Span, Special, Step};
 use crate::ffi::{Fallible, HalRef, Resource, Result};
 
-/// Most that is kept of each kind: for recordings of several threads.
+/// The most items of each kind that are kept: enough for recordings of several threads.
 const MOST: usize = 4;
 
-/// Blocks of the largest that is kept, of the size that the knob `host_block_pool_command_buffer_size` says.
+/// Blocks of the largest item that is kept, of the size of the knob `host_block_pool_command_buffer_size`.
 const MOST_BLOCKS: usize = 32;
 
-/// What the program of a long recording is made of.
+/// The contents of a long recording's program.
 #[derive(Debug, Default)]
 pub struct Storage {
     /// The commands that have packets.
     pub steps: Vec<Step>,
-    /// What they carry out.
+    /// The commands of the steps.
     pub commands: Vec<Command>,
-    /// What some of them do.
+    /// Actions of steps that are not dispatches of known grids.
     pub specials: Vec<Special>,
     /// Kernargs of dynamic dispatches and bytes of updates.
     pub templates: Vec<Line>,
-    /// Buffers of the caller's that hold kernargs.
+    /// Caller buffers that hold kernargs.
     pub argument_buffers: Vec<ArgumentBuffer>,
     /// The positions of execution barriers among all commands.
     pub barriers: Vec<u32>,
-    /// Steps that each execution has to check: what they do depends on the table by more than addresses in templates.
+    /// Steps that each execution has to check: they depend on the binding table by more than addresses in templates.
     pub checked: Vec<u32>,
-    /// One more than the largest offset of a template's binding into each slot of the table, up to the last slot that
-    /// is used; 1 at least for those that other commands use, 0 for slots that none does, which are ignored.
+    /// One more than the largest offset of a template's binding into each slot of the table, up to the last used slot.
+    /// At least
     pub reach: Vec<u64>,
-    /// Queue-allocated buffers that were recorded before they had memory: entries of the table from `first_late` on,
-    /// which is behind all slots.
+    /// Queue-allocated buffers that were recorded before they had memory. They are the table entries from `first_late`
+    /// on, behind all slots.
     pub late: Vec<HalRef<Transient>>,
-    /// The entry of the first of them.
+    /// The table entry of the first late buffer.
     pub first_late: usize,
-    /// Queue-allocated buffers whose addresses commands have: each execution sees whether they are theirs still.
+    /// Queue-allocated buffers whose addresses are in commands. Each execution checks that they still own their memory.
     pub lent: Vec<HalRef<Transient>>,
-    /// Objects that are kept for as long as the program.
+    /// Objects that are kept alive as long as the program.
     pub resources: Vec<Resource>,
-    /// Execution barriers, until the recording ends.
+    /// Execution barriers, during the recording.
     pub marks: Barriers,
 }
 
 impl Storage {
-    /// Puts the arguments that are known into `lines`, which is empty, in the order of the steps. `are_all` says that
-    /// there are no other templates. Where there are, these stay where they are, and the known ones with them: without
-    /// them the vector would have the same memory.
+    /// Moves the known arguments into `lines`, which is empty, in the order of the steps. `are_all` is true if there
+    /// are no other templates. If there are others, all templates stay, because removing the known ones would not free
+    /// memory.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -71,7 +71,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Of each dispatch with arguments that executions bind, the bindings and all lines.
+    /// The bindings and lines of each dispatch with arguments that executions bind.
     pub fn bound(&self) -> impl Iterator<Item = (&[u64], &[Line])> {
         let sources = self.steps.iter().filter_map(|step| match step.action {
             Action::Dispatch(kernargs) => Some(kernargs),
@@ -101,7 +101,7 @@ impl Storage {
         self.marks.clear();
     }
 
-    /// The bytes that it keeps.
+    /// The bytes of memory that it keeps.
     fn bytes(&self) -> usize {
         let steps = bytes_of(&self.steps) + bytes_of(&self.commands) + bytes_of(&self.specials);
         let marks = bytes_of(&self.barriers) + bytes_of(&self.checked);
@@ -111,18 +111,18 @@ impl Storage {
     }
 }
 
-/// What is needed only until a recording ends.
+/// Memory that is only needed during a recording.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// Kernargs of static commands.
     pub lines: Vec<Line>,
     /// The commands of a stream.
     pub commands: Vec<u32>,
-    /// Its arguments that executions bind, and what they write there.
+    /// The stream's arguments that executions bind, and the list of their fixups.
     pub bound: Vec<u8>,
 }
 
-/// Storages and scratches that nobody uses, of a logical device and one of its GPUs.
+/// Unused storages and scratches of a logical device for one of its GPUs.
 #[derive(Debug)]
 pub struct Arena {
     gpu: Arc<Gpu>,
@@ -131,14 +131,14 @@ pub struct Arena {
 
 #[derive(Debug)]
 struct Spare {
-    /// Bytes of the largest that is kept.
+    /// Bytes of the largest item that is kept.
     largest: usize,
     storages: ArrayQueue<Box<Storage>>,
     scratches: ArrayQueue<Box<Scratch>>,
 }
 
 impl Arena {
-    /// An empty one, for recordings for `gpu`, which keeps of each as much as 32 blocks of `block_size` bytes are.
+    /// An empty arena for recordings for `gpu`. It keeps items of up to 32 blocks of `block_size` bytes.
     pub fn new(gpu: Arc<Gpu>, block_size: usize) -> Self {
         Self { gpu, spare: Spare::new(block_size) }
     }
@@ -185,7 +185,7 @@ impl Spare {
         self.keep(&self.scratches, scratch, bytes);
     }
 
-    /// Takes `item`, of so many bytes, unless that is too much, or there are enough.
+    /// Keeps `item`, of `bytes` bytes, unless it is too large or there are enough.
     fn keep<T>(&self, kept: &ArrayQueue<Box<T>>, item: Box<T>, bytes: usize) {
         if bytes <= self.largest {
             drop(kept.push(item));
@@ -208,7 +208,7 @@ impl Stored {
         Self { storage: Some(storage), arena }
     }
 
-    /// Where it is from.
+    /// The arena of the storage.
     pub fn arena(&self) -> &Arena {
         &self.arena
     }

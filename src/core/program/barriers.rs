@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Execution barriers of a recording: the barrier bits and fences that they become.
+//! Execution barriers of a recording, and the barrier bits and fences that implement them.
 //!
-//! A barrier separates all that is recorded before it from all that follows, whatever stages and ranges it names: that
-//! is what the barrier bit of a packet does; one that nothing is recorded before, what was submitted before. What it
-//! makes visible, and to whom, are fences: the packets before it release, the first one after it acquires. Fences reach
-//! the GPU's own caches, or the whole system where the host or another device takes part.
+//! A barrier separates everything recorded before it from everything after it, whatever stages and ranges it names,
+//! like the barrier bit of a packet. A barrier at the begin of the recording separates it from earlier submissions.
+//! Fences make writes visible: the packets before a barrier release, and the first one after it acquires. The fence
+//! scope is the GPU's own caches, or the system if the host or another device takes part.
 
 use hsa_abi::HsaFenceScope;
 
@@ -15,7 +15,7 @@ use crate::ffi::{Fallible, Result};
 #[derive(Debug, Default)]
 pub struct Barriers {
     marks: Vec<Mark>,
-    /// Writes from outside the GPU are to be visible after the next barrier.
+    /// The next barrier has to make writes from outside the GPU visible.
     invalidated: bool,
 }
 
@@ -28,13 +28,13 @@ struct Mark {
 }
 
 impl Barriers {
-    /// There are none.
+    /// Removes all barriers.
     pub fn clear(&mut self) {
         self.marks.clear();
         self.invalidated = false;
     }
 
-    /// A barrier in front of step `step`, the next one to be recorded, with fences of `scope`.
+    /// Adds a barrier in front of step `step`, the next one to be recorded, with fences of `scope`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -50,20 +50,20 @@ impl Barriers {
         Ok(())
     }
 
-    /// What the last barrier follows is to be visible outside the GPU. What no barrier follows yet is in no order with
-    /// this.
+    /// Makes everything before the last barrier visible outside the GPU. Commands after it have no order with this
+    /// call.
     pub fn flush(&mut self) {
         if let Some(mark) = self.marks.last_mut() {
             mark.release = HsaFenceScope::SYSTEM;
         }
     }
 
-    /// What follows the next barrier is to see what was written outside the GPU.
+    /// Makes the next barrier acquire writes from outside the GPU.
     pub fn invalidate(&mut self) {
         self.invalidated = true;
     }
 
-    /// Writes the barriers into the order of `steps`. One with nothing behind it needs nothing: the end of a submission
+    /// Applies the barriers to the order of `steps`. A barrier at the end needs nothing: the end of a submission
     /// releases to the system.
     pub fn apply(&self, steps: &mut [Step]) {
         let (mut first, end) = (0, steps.len());

@@ -30,7 +30,7 @@ use crate::ffi::{
 };
 use crate::ring::{KERNARG_ALIGNMENT, bytes_of};
 
-/// What a slot of the binding table is bound to for one execution.
+/// The binding of a table slot for one execution.
 #[derive(Debug)]
 struct Bound<'a> {
     /// The buffer and the offset of the binding.
@@ -50,9 +50,9 @@ impl<'a> Bound<'a> {
 
 /// The binding table of an execution.
 enum Bindings<'a> {
-    /// The caller's.
+    /// Borrowed from the caller.
     Borrowed(BindingTable<'a>),
-    /// Kept for later.
+    /// Owned, for a deferred execution.
     Owned(Vec<Option<Bound<'static>>>),
 }
 
@@ -73,7 +73,7 @@ impl Bindings<'_> {
         }
     }
 
-    /// What `slot` is bound to.
+    /// The binding of `slot`.
     fn get(&self, slot: usize) -> Option<Bound<'_>> {
         match self {
             Self::Borrowed(table) => table.get(slot).and_then(Bound::new),
@@ -86,7 +86,8 @@ impl Bindings<'_> {
     }
 }
 
-/// Where an execution's binding table is in the kernel arguments of what binds a stream: behind the arguments proper.
+/// The offset of an execution's binding table in the arguments of the kernel that binds a stream: behind the arguments
+/// proper.
 const BIND_TABLE: usize = size_of::<BindArgs>();
 
 /// A resolved table entry.
@@ -96,7 +97,7 @@ struct Entry {
     length: u64,
 }
 
-/// One execution of a program.
+/// An execution of a program.
 pub struct Execute<'a> {
     program: Cow<'a, Arc<Program>>,
     command_buffer: Held<'a, RawCommandBuffer>,
@@ -104,21 +105,21 @@ pub struct Execute<'a> {
     /// The caller keeps the buffers of the binding table alive until the execution is complete.
     borrows: bool,
     entries: SmallVec<[Entry; 16]>,
-    /// The steps of the part that was prepared.
+    /// The first step of the prepared part.
     next: usize,
     end: usize,
-    /// The program's stream is to run, instead of its steps.
+    /// The claim of the program's stream, if that runs instead of the steps.
     claimed: Option<Claimed>,
-    /// A profile wants the times of packets.
+    /// A profile needs the times of packets.
     is_profiled: Cell<bool>,
 }
 
 impl<'a> Execute<'a> {
-    /// Whether `program` can be executed with `bindings` for its slots.
+    /// Checks that `program` can be executed with `bindings` for its slots.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when a slot that the program uses is not bound; OUT_OF_RANGE when it is bound to bytes that its
-    /// buffer does not have.
+    /// INVALID_ARGUMENT if a slot that the program uses is not bound; OUT_OF_RANGE if it is bound to bytes past its
+    /// buffer's end.
     pub fn check(program: &Program, bindings: BindingTable<'_>) -> Result<()> {
         for slot in program.used_slots() {
             let Some(bound) = bindings.get(slot).and_then(Bound::new) else {
@@ -133,7 +134,7 @@ impl<'a> Execute<'a> {
         Ok(())
     }
 
-    /// An execution of the program of `command_buffer` with `bindings`, which were [checked](Self::check).
+    /// Makes an execution of the program of `command_buffer` with `bindings`, which were [checked](Self::check).
     #[inline(always)]
     pub fn new(
         program: &'a Arc<Program>,
@@ -182,7 +183,7 @@ impl<'a> Execute<'a> {
         Ok(())
     }
 
-    /// What the rings need for the program's stream; none if its steps are to run.
+    /// The ring space for the program's stream; none if its steps are to run.
     fn stream_demand(&mut self, queue: &Queue, waits: u32) -> Option<Demand> {
         let stream = self.program.stream.as_deref()?;
         let kernarg_bytes = match stream.is_bound() {
@@ -221,7 +222,7 @@ impl<'a> Execute<'a> {
         emitter.stream(address, dwords, stream.order());
     }
 
-    /// The next part: all that is left, or as many steps as fit half of the rings, so that parts overlap.
+    /// The next part: all remaining steps, or as many as fit half of the rings, so that parts overlap.
     fn next_part(&self, queue: &Queue) -> (usize, Demand) {
         let (most_packets, most_bytes) = queue.part_limits();
         let (program, steps) = (&**self.program, &self.program.stored.steps);
@@ -249,8 +250,8 @@ impl<'a> Execute<'a> {
     }
 }
 
-/// Whether steps of one part may still run when its last packet completes. A last step that follows a barrier carries
-/// the epoch itself.
+/// True if steps of one part may still run when its last packet completes. A last step behind a barrier carries the
+/// epoch itself.
 fn overlaps(program: &Program, steps: &[Step]) -> bool {
     match steps {
         [_] => false,
@@ -281,8 +282,8 @@ impl Submit for Execute<'_> {
     }
 }
 
-/// Checks that a recording for the GPU `of_recording` may execute on `gpu`: addresses and code are those of one agent,
-/// whichever logical devices use it.
+/// Checks that a recording for the GPU `of_recording` may execute on `gpu`: its addresses and code are valid on one
+/// agent only, whichever logical devices use the agent.
 #[cold]
 fn check_same(of_recording: &Gpu, gpu: &Gpu) -> Result<()> {
     if of_recording.agent().handle() == gpu.agent().handle() {
@@ -423,7 +424,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Checks what only the table tells, so that emitting cannot fail.
+    /// Checks all that depends on the table, so that emitting cannot fail.
     fn check(&self, program: &Program, step: &Step, queue: &Queue) -> Result<()> {
         let special = match step.action {
             Action::Dispatch(kernargs) => return self.check_kernargs(program, kernargs),
@@ -503,8 +504,8 @@ impl Table<'_> {
         emitter.dispatch(&packet, step.order());
     }
 
-    /// The address of a dispatch's kernargs. A template is copied to the kernarg ring, and what executions bind then
-    /// written over.
+    /// The address of a dispatch's kernargs. Copies a template to the kernarg ring and then writes the bindings of this
+    /// execution to the copy.
     #[inline(always)]
     fn kernargs(&self, stored: &Storage, source: KernargSource, room: &mut KernargRoom) -> u64 {
         let (is_bound, bindings, lines) = match source {
@@ -536,7 +537,7 @@ impl Table<'_> {
         kernargs.address()
     }
 
-    /// Writes the addresses of `bindings` that are places in the table.
+    /// Writes the addresses of those `bindings` that are places in the table.
     #[inline(always)]
     fn bind<'b>(&self, kernargs: &mut Kernargs, bindings: impl Iterator<Item = &'b u64>) {
         for (at, word) in bindings.enumerate() {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Recorded command buffers.
 //!
-//! Recording ([`recorder`]) turns each command into a [`Step`] with everything computed that is known then: the packets
-//! of dispatches are complete but for the address of their kernargs and the signal, and kernargs of which all is known
-//! are written once, at the recording's end, into memory of the program. Others are templates that each execution
-//! ([`execute`]) copies. What depends on the binding table, or on memory that is not allocated yet, is a [`Place`] that
-//! executions resolve; of a template's bindings it is in the template, in the binding's word ([`Place::word`]).
-//! Execution barriers become the barrier bit and the fences of neighbouring packets ([`barriers`]); there are no
-//! packets of their own. Some recordings can be executed as a whole, by the packet processor's own commands
-//! ([`stream`]).
+//! Recording ([`recorder`]) turns each command into a [`Step`] that is computed as far as possible: the packets of
+//! dispatches are complete except for the kernarg address and the signal. Kernargs that are fully known are written
+//! once, at the recording's end, to memory of the program. Others are templates that each execution ([`execute`])
+//! copies. Addresses that depend on the binding table, or on memory that is not allocated yet, are a [`Place`] that
+//! executions resolve; for a template's binding, the place is in the binding's word ([`Place::word`]). Execution
+//! barriers become the barrier bit and fences of neighbouring packets ([`barriers`]) and have no packets of their own.
+//! Some recordings can be executed as a whole, by commands of the packet processor ([`stream`]).
 
 pub mod arena;
 pub mod barriers;
@@ -39,8 +38,8 @@ use crate::ring::{KERNARG_ALIGNMENT, PacketBody, body_of_dispatch};
 pub enum Place {
     /// Known since recording.
     Known(u64),
-    /// `offset` bytes into entry `index` of an execution's table: first the binding table's slots, then the program's
-    /// late buffers.
+    /// `offset` bytes into entry `index` of an execution's table. The table has the binding table's slots, then the
+    /// program's late buffers.
     Table {
         /// Entry.
         index: u32,
@@ -50,23 +49,23 @@ pub enum Place {
 }
 
 impl Place {
-    /// Set in the words of places in a table. No address has this bit.
+    /// Set in the words of table places. No address has this bit.
     const IN_TABLE: u64 = 1 << 63;
-    /// Bits of such a word that are the offset; between is the entry.
+    /// Bits of the offset in such a word; the entry's index is between the two.
     const OFFSET_BITS: u32 = 43;
     const ENTRY_BITS: u32 = 63 - Self::OFFSET_BITS;
-    /// Entries that such words can name.
+    /// Entries that such words can address.
     const MOST_ENTRIES: usize = 1 << Self::ENTRY_BITS;
 
-    /// The word that a template has for a binding that is at `offset` of entry `index`; none for offsets from 8 TiB on
-    /// and entries behind the first 2^20.
+    /// The template word for a binding at `offset` of entry `index`; none for offsets from 8 TiB on and for entries
+    /// past the first 2^20.
     #[inline(always)]
     fn table_word(index: u32, offset: u64) -> Option<u64> {
         let fits = u64::from(index) >> Self::ENTRY_BITS | offset >> Self::OFFSET_BITS == 0;
         fits.then_some(Self::IN_TABLE | u64::from(index) << Self::OFFSET_BITS | offset)
     }
 
-    /// The word that a template has for a binding here; none as for [`Self::table_word`].
+    /// The template word for a binding at this place; none as for [`Self::table_word`].
     fn word(self) -> Option<u64> {
         match self {
             Self::Known(address) => Some(address),
@@ -74,7 +73,7 @@ impl Place {
         }
     }
 
-    /// What a template's word for a binding says; none for addresses, which are themselves.
+    /// The entry and offset in a template word; none for an address, which is the word itself.
     #[inline(always)]
     fn in_table(word: u64) -> Option<(usize, u64)> {
         let index = (word & !Self::IN_TABLE) >> Self::OFFSET_BITS;
@@ -82,64 +81,65 @@ impl Place {
     }
 }
 
-/// What kernel arguments are stored in: as much as they are aligned to, so that whole lines are copied to the ring.
+/// The unit in which kernel arguments are stored. It has the size of their alignment, so that whole lines are copied to
+/// the ring.
 pub type Line = [u64; KERNARG_ALIGNMENT as usize / size_of::<u64>()];
 
-/// Some items of a program, in a row.
+/// A contiguous span of a program's items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The first.
+    /// The index of the first item.
     pub start: u32,
-    /// Behind the last.
+    /// The index behind the last item.
     pub end: u32,
 }
 
 impl Span {
-    /// From the item `start` to those before `end`.
+    /// The items from `start` to `end`, exclusive.
     #[inline]
     pub fn new(start: usize, end: usize) -> Self {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// How many.
+    /// The number of items.
     #[inline]
     pub fn len(self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Those of `items`.
+    /// The items of the span in `items`.
     #[inline]
     pub fn of<T>(self, items: &[T]) -> &[T] {
         &items[self.start as usize..self.end as usize]
     }
 }
 
-/// Where a dispatch's kernargs come from, and how many bindings are in front of them.
+/// The source of a dispatch's kernargs, and the number of bindings at their begin.
 #[derive(Debug, Clone, Copy)]
 pub enum KernargSource {
     /// Written once, at this address.
     Stored {
-        /// Bindings.
+        /// The number of bindings.
         bindings: u32,
-        /// The first byte's.
+        /// The address of the first byte.
         address: u64,
     },
     /// Copied for each execution.
     Template {
-        /// Each execution binds some of the bindings: those are no addresses, but places in its table, see
-        /// [`Place::word`]. Else all is known.
+        /// Each execution binds some of the bindings: their words are table places, see [`Place::word`]. Otherwise all
+        /// arguments are known.
         is_bound: bool,
-        /// Bindings, a word each.
+        /// The number of bindings, a word each.
         bindings: u32,
-        /// Of [`arena::Storage::templates`].
+        /// The lines in [`arena::Storage::templates`].
         lines: Span,
     },
-    /// In a buffer of the caller's (indirect arguments), one of [`arena::Storage::argument_buffers`].
+    /// In a caller buffer (indirect arguments): an index in [`arena::Storage::argument_buffers`].
     Buffer(u32),
 }
 
 impl KernargSource {
-    /// Bindings of the dispatch. A buffer that holds the kernargs is none.
+    /// The number of bindings of the dispatch; 0 if a buffer holds the kernargs.
     fn bindings(self) -> u32 {
         match self {
             Self::Stored { bindings, .. } | Self::Template { bindings, .. } => bindings,
@@ -147,7 +147,7 @@ impl KernargSource {
         }
     }
 
-    /// Words and lines of those that executions bind.
+    /// The number of binding words and the lines, if executions bind them.
     fn bound(self) -> Option<(usize, Span)> {
         match self {
             Self::Template { is_bound: true, bindings, lines } => Some((bindings as usize, lines)),
@@ -155,7 +155,7 @@ impl KernargSource {
         }
     }
 
-    /// Bytes of the kernarg ring that an execution takes for them.
+    /// Bytes of the kernarg ring that an execution uses for them.
     fn ring_bytes(self) -> usize {
         match self {
             Self::Template { lines, .. } => lines.len() * size_of::<Line>(),
@@ -164,59 +164,59 @@ impl KernargSource {
     }
 }
 
-/// A buffer of the caller's that holds kernargs.
+/// A caller buffer that holds kernargs.
 #[derive(Debug, Clone, Copy)]
 pub struct ArgumentBuffer {
-    /// Where they are.
+    /// The place of the kernargs.
     pub place: Place,
-    /// What the place must offer.
+    /// The requirements for the place.
     pub needs: IndirectArguments,
 }
 
-/// What a step does. Nearly all are dispatches.
+/// The action of a step. Nearly all are dispatches.
 #[derive(Debug, Clone, Copy)]
 pub enum Action {
     /// A dispatch of a known grid, with these arguments.
     Dispatch(KernargSource),
-    /// Something else, of [`arena::Storage::specials`].
+    /// Another action: an index in [`arena::Storage::specials`].
     Special(u32),
 }
 
-/// What a step does that is no dispatch of a known grid.
+/// An action that is not a dispatch of a known grid.
 #[derive(Debug)]
 pub enum Special {
     /// A dispatch whose workgroup counts the device reads just before.
     IndirectDispatch {
-        /// The launch, whose grid is open.
+        /// The launch; its grid is not known.
         launch: Launch,
-        /// Its arguments, never static: the device writes into a template, and not at all into the caller's buffer.
+        /// The arguments, never stored ones: the device writes into a template, and never into the caller's buffer.
         kernargs: KernargSource,
-        /// Three u32.
+        /// The place of three u32.
         count: Place,
     },
     /// A fill of a place that is resolved late: kernel and grid depend on the address.
     Fill {
         /// First byte.
         target: Place,
-        /// Bytes, or none for all the entry has.
+        /// Bytes; none for the whole entry.
         length: Option<u64>,
         /// 1, 2 or 4 bytes.
         pattern: SmallVec<[u8; 4]>,
     },
-    /// A copy between places of which one is resolved late.
+    /// A copy between two places, at least one of which is resolved late.
     Copy {
         /// First byte read.
         source: Place,
         /// First byte written.
         target: Place,
-        /// Bytes, or none for all the source's entry has.
+        /// Bytes; none for the whole entry of the source.
         length: Option<u64>,
     },
     /// An update of a place that is resolved late.
     Update {
-        /// The bytes, from the first of these lines of [`arena::Storage::templates`] on.
+        /// The bytes: these lines of [`arena::Storage::templates`].
         lines: Span,
-        /// How many.
+        /// The number of bytes.
         length: u32,
         /// First byte written.
         target: Place,
@@ -224,7 +224,7 @@ pub enum Special {
 }
 
 impl Special {
-    /// What an execution needs for it, packets and kernarg bytes.
+    /// The packets and kernarg bytes that an execution needs for it.
     fn needs(&self) -> (u32, usize) {
         const LINE_BYTES: usize = size_of::<Line>();
         match self {
@@ -236,58 +236,58 @@ impl Special {
     }
 }
 
-/// What a command buffer was made for.
+/// The properties with which a command buffer was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Recording {
     /// Unique in the process, never 0.
     pub id: u64,
     /// How it is recorded and used.
     pub mode: CommandBufferMode,
-    /// What may be recorded.
+    /// Categories of commands that may be recorded.
     pub categories: CommandCategories,
     /// Queues it may execute on.
     pub affinity: u64,
 }
 
 impl Recording {
-    /// The program is executed once: memory of its own would cost more than it saves.
+    /// True if the program is executed once: then memory of its own would cost more than it saves.
     pub fn is_one_shot(&self) -> bool {
         self.mode.contains(CommandBufferMode::ONE_SHOT)
     }
 }
 
-/// What steps carry out, as profiles tell of it. Steps in a row that launch the same function have one.
+/// A command of steps as described in profiles. Consecutive steps that launch the same function share one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Command {
     /// The function of a dispatch.
     pub function: FunctionRef,
     /// Bytes of a transfer, when they are known.
     pub length: u64,
-    /// What it is.
+    /// The kind of the command.
     pub kind: CommandKind,
 }
 
-/// One command, in order: a line of the host's cache, as most of the time that recording takes is that of its stores.
+/// A step of a program, in one cache line of the host: most of the recording time is spent on its stores.
 ///
-/// It begins with the words of a dispatch's packet that are known since recording. In place of the others, which
-/// executions fill in, is what there is to know beyond.
+/// It begins with the words of a dispatch packet that are known at recording. The words that executions fill in are
+/// replaced by other data.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
-    /// Those words, header and setup included; that header is for a place where the recording's order is all. Of what
-    /// is no dispatch of a known grid they have nothing but the order.
+    /// The known words, including header and setup; the header is for packets whose order the recording determines
+    /// alone. For a step that is not a dispatch of a known grid, only the order is valid.
     head: [u64; 5],
-    /// What it does.
+    /// The action.
     pub action: Action,
-    /// The command that it is for, of [`arena::Storage::commands`].
+    /// The index of its command in [`arena::Storage::commands`].
     pub command: u32,
-    /// Its position among all commands, barriers and commands without effect included.
+    /// The position of the command among all commands, including barriers and commands without effect.
     pub index: u32,
 }
 
 const _: () = assert!(size_of::<Step>() == 64);
 
 impl Step {
-    /// A dispatch of a known grid. Whatever else `packet` says of kernargs and completion does not count.
+    /// A dispatch of a known grid. The kernarg address and the completion signal of `packet` are ignored.
     #[inline(always)]
     pub fn dispatch(packet: KernelDispatchPacket, kernargs: KernargSource, command: u32, index: u32) -> Self {
         let packet = KernelDispatchPacket { header: UNORDERED.header(), ..packet };
@@ -296,7 +296,7 @@ impl Step {
         Self { head, action: Action::Dispatch(kernargs), command, index }
     }
 
-    /// The special of this index.
+    /// A step with the special action of this index.
     pub fn special(special: u32, command: u32, index: u32) -> Self {
         let head = [UNORDERED.header().0.into(), 0, 0, 0, 0];
         Self { head, action: Action::Special(special), command, index }
@@ -306,13 +306,13 @@ impl Step {
         PacketHeader(self.head[0] as u16)
     }
 
-    /// How its packet relates to its neighbours.
+    /// The order of its packet with respect to its neighbours.
     pub fn order(&self) -> Order {
         let header = self.header();
         Order { barrier: header.barrier(), acquire: header.acquire_scope(), release: header.release_scope() }
     }
 
-    /// Changes that.
+    /// Changes the order.
     #[inline(always)]
     pub fn reorder(&mut self, change: impl FnOnce(&mut Order)) {
         let mut order = self.order();
@@ -327,7 +327,7 @@ impl Step {
         [first, second, third, fourth, fifth, kernarg_address, 0, 0]
     }
 
-    /// The same, field by field.
+    /// The dispatch packet with its kernargs at this address, field by field.
     #[inline(always)]
     pub fn packet(&self, kernarg_address: u64) -> KernelDispatchPacket {
         let [sizes, rest, grid, segments, kernel_object] = self.head;
@@ -346,7 +346,7 @@ impl Step {
         }
     }
 
-    /// Lines of a dispatch's arguments that are all known, and are copied for each execution.
+    /// The lines of a dispatch's arguments that are fully known and copied for each execution.
     #[inline(always)]
     fn known_lines(&self) -> Option<Span> {
         match self.action {
@@ -359,17 +359,17 @@ impl Step {
 /// A finished recording. Immutable: any number of executions may use it at the same time.
 #[derive(Debug)]
 pub struct Program {
-    /// What it was made for.
+    /// The properties with which it was made.
     pub recording: Recording,
-    /// What it is made of.
+    /// The contents.
     pub stored: Stored,
-    /// The most that a step needs, packets and kernarg bytes each by itself.
+    /// The largest demand of a step, for packets and kernarg bytes separately.
     pub largest: Demand,
     /// Packets of all steps.
     pub packets: u32,
     /// Kernarg bytes of all steps.
     pub kernarg_bytes: u64,
-    /// All steps in commands of the packet processor, if they can be.
+    /// All steps as commands of the packet processor, if they can be.
     pub stream: Option<Box<Stream>>,
     // Kept for as long as the program.
     _stored_kernargs: Option<StoredKernargs>,
@@ -387,12 +387,12 @@ impl Program {
         self.stored.reach.iter().enumerate().filter_map(|(slot, reach)| (*reach > 0).then_some(slot))
     }
 
-    /// What a step does that is no dispatch of a known grid.
+    /// The special action of this index.
     pub fn special(&self, index: u32) -> &Special {
         &self.stored.specials[index as usize]
     }
 
-    /// What an execution needs for a step, packets and kernarg bytes.
+    /// The packets and kernarg bytes that an execution needs for a step.
     fn needs(&self, step: &Step) -> (u32, usize) {
         match step.action {
             Action::Dispatch(kernargs) => (1, kernargs.ring_bytes()),
@@ -400,13 +400,13 @@ impl Program {
         }
     }
 
-    /// Whether everything recorded before a step is complete before it starts.
+    /// True if everything recorded before a step is complete before the step starts.
     fn is_serial(&self, step: &Step) -> bool {
         // Of an indirect dispatch the kernel in front is.
         step.order().barrier && self.needs(step).0 == 1
     }
 
-    /// The launch that a step is; of no function where it is a transfer.
+    /// The launch of a step for profiles; without a function if it is a transfer.
     pub fn launch_note(&self, step: &Step) -> LaunchNote {
         let ((workgroup_count, workgroup_size), indirect) = match step.action {
             Action::Dispatch(_) => (records::geometry(&step.packet(0)), false),
@@ -425,7 +425,7 @@ impl Program {
     }
 }
 
-/// Neighbours that no execution barrier separates: they may overlap.
+/// The order of neighbours that no execution barrier separates: they may overlap.
 pub const UNORDERED: Order = Order { barrier: false, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::NONE };
 
 #[cfg(test)]

@@ -31,12 +31,12 @@ use crate::ffi::{
 };
 use crate::ring::{bytes_of, bytes_of_mut};
 
-/// The function that a dispatch launches, and what it is given.
+/// A dispatch to be recorded.
 #[derive(Clone, Copy)]
 pub struct Dispatch<'a> {
-    /// Has the function.
+    /// The executable of the function.
     pub executable: Executable<'a>,
-    /// Of the function on the recording's GPU.
+    /// The launch of the function on the recording's GPU.
     pub launch: &'a Launch,
     /// The constants' bytes.
     pub constants: &'a [u8],
@@ -46,7 +46,7 @@ pub struct Dispatch<'a> {
 
 type Executable<'a> = Borrowed<'a, RawExecutable>;
 
-/// Slots that a recording has room for from its beginning. It makes room for others when they are used.
+/// Slots for which a recording has room at first. It makes room for others when they are used.
 const FEW_SLOTS: usize = 64;
 
 /// Bytes of a line.
@@ -59,25 +59,25 @@ pub struct Recorder {
     /// Slots of the binding table.
     slots: usize,
     storage: Stored,
-    /// The objects that commands use are kept, as callers mostly want.
+    /// The objects of commands are retained. Most callers want that.
     retains: bool,
-    /// The function of the last of the commands, if that is a dispatch.
+    /// The function of the last command, if that is a dispatch.
     function: Option<FunctionRef>,
     command_count: u32,
-    /// There are dispatches whose arguments are known and, when the recording ends, stored.
+    /// There are dispatches with known arguments, which are stored when the recording ends.
     has_stored: bool,
-    /// Packets of the steps so far beyond one of each.
+    /// Packets of the steps so far, without the first of each step.
     more_packets: u32,
-    /// Kernarg bytes that executions take for them.
+    /// Kernarg bytes that executions need for the steps so far.
     kernarg_bytes: u64,
-    /// What the largest needs.
+    /// The demand of the largest step.
     largest: Demand,
     open_debug_groups: usize,
 }
 
 impl Recorder {
-    /// A recording for the GPU of `arena`, made of what that has, of a command buffer with `slots` slots in its binding
-    /// table.
+    /// A recording for the GPU of `arena`, with memory of the arena, for a command buffer with `slots` slots in its
+    /// binding table.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -108,7 +108,7 @@ impl Recorder {
         })
     }
 
-    /// Keeps `object` alive for as long as the program, unless its caller does.
+    /// Retains `object` for the program, unless the caller keeps it alive.
     fn keep<T: HalResource>(&mut self, object: Borrowed<'_, T>) -> Result<()> {
         if self.retains { keep(&mut self.storage.resources, object) } else { Ok(()) }
     }
@@ -119,7 +119,7 @@ impl Recorder {
         self.storage.arena().gpu()
     }
 
-    /// Everything after it waits for everything before it, with fences of `scope`.
+    /// Records a barrier with fences of `scope`: later commands wait for all earlier ones.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -130,7 +130,7 @@ impl Recorder {
         storage.marks.add(storage.steps.len(), scope)
     }
 
-    /// What was written to `target` before the last barrier is to be visible outside the GPU.
+    /// Makes writes to `target` before the last barrier visible outside the GPU.
     ///
     /// # Errors
     /// Unusable buffers or slots.
@@ -141,7 +141,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// What was written to `target` outside the GPU is to be visible after the next barrier.
+    /// Makes writes to `target` from outside the GPU visible after the next barrier.
     ///
     /// # Errors
     /// Unusable buffers or slots.
@@ -152,7 +152,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// A hint about `target`: checked, and that is all, as there is no paging or prefetching to steer.
+    /// Checks a hint about `target`. It has no effect, because there is no paging or prefetching to control.
     ///
     /// # Errors
     /// Unusable buffers or slots.
@@ -160,7 +160,7 @@ impl Recorder {
         self.target(target).map(|_| ())
     }
 
-    /// Opens a debug group. Its label is for tools; no tool listens yet.
+    /// Opens a debug group. Its label is for tools; no tool uses it yet.
     pub fn begin_debug_group(&mut self) {
         self.open_debug_groups += 1;
     }
@@ -175,8 +175,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Launches a function. Its workgroup counts come by reference: C has mostly written them just now, one by one, and
-    /// a copy would read two at a time, for which a processor waits until both are in its cache.
+    /// Launches a function. Its workgroup counts are passed by reference: C callers have mostly written them just now,
+    /// one by one. A copy would read two at a time, for which a processor waits until both stores are in its cache.
     ///
     /// # Errors
     /// Unusable buffers or slots; a grid that is too large.
@@ -189,8 +189,9 @@ impl Recorder {
         }
     }
 
-    /// That of [`Launch::fits_line`]. The step comes first, as if all arguments were known, so that little has to stay
-    /// in registers meanwhile. What there is no memory for leaves nothing behind but its place in the count.
+    /// Records a dispatch with [`Launch::fits_line`]. The step is pushed first, as if all arguments were known, so that
+    /// few values stay in registers meanwhile. If memory runs out, the recording is unchanged except for the command
+    /// count.
     #[inline(always)]
     fn dispatch_of_a_line(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Result<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;
@@ -224,7 +225,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// One that is not so, or launches nothing.
+    /// Records a dispatch of another layout, or one without workgroups.
     #[inline(never)]
     fn other_dispatch(&mut self, dispatch: Dispatch<'_>, count: [u32; 3]) -> Result<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;
@@ -248,7 +249,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The same with workgroup counts that the device reads at `count`.
+    /// Launches a function with workgroup counts that the device reads at `count`.
     ///
     /// # Errors
     /// Unusable buffers or slots.
@@ -314,7 +315,7 @@ impl Recorder {
         }
     }
 
-    /// Writes `bytes` to `target`; they are captured here.
+    /// Writes `bytes` to `target`. The bytes are copied now.
     ///
     /// # Errors
     /// Unusable buffers or slots.
@@ -330,11 +331,10 @@ impl Recorder {
         self.push_transfer(special, (CommandKind::Update, bytes.len() as u64), index)
     }
 
-    /// Ends the recording: static kernargs are written now, once.
+    /// Ends the recording and writes the kernargs that are known.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when a debug group is open; RESOURCE_EXHAUSTED; that a stream could not be copied to the
-    /// GPU.
+    /// FAILED_PRECONDITION when a debug group is open; RESOURCE_EXHAUSTED; the error of a stream's copy to the GPU.
     pub fn finish(mut self) -> Result<Arc<Program>> {
         if self.open_debug_groups > 0 {
             let open = self.open_debug_groups;
@@ -368,7 +368,7 @@ impl Recorder {
         }))
     }
 
-    /// Writes arguments that are known to where they stay, by way of `lines`, which is empty.
+    /// Writes known arguments to their final memory, by way of `lines`, which is empty.
     fn store_kernargs(&mut self, lines: &mut Vec<Line>) -> Result<Option<StoredKernargs>> {
         if !self.has_stored {
             return Ok(None);
@@ -391,8 +391,8 @@ impl Recorder {
         Ok(stored)
     }
 
-    /// The stream that executions run, by way of `scratch`; none if they are packets, as they are without memory for
-    /// it, too.
+    /// The program's stream, made in `scratch`; none if executions are packets. A lack of memory makes them packets,
+    /// too.
     fn stream(&self, streams: &Streams, scratch: &mut Scratch) -> Option<Stream> {
         let stream = Stream::new(self.gpu(), streams, &self.recording, &self.storage, scratch);
         stream.unwrap_or_else(|status| {
@@ -401,7 +401,7 @@ impl Recorder {
         })
     }
 
-    /// The position of the command that is recorded now, which it counts.
+    /// Counts the command that is being recorded, and returns its position.
     #[inline(always)]
     fn count_command(&mut self) -> u32 {
         let index = self.command_count;
@@ -409,7 +409,7 @@ impl Recorder {
         index
     }
 
-    /// A step whose executions have something to check.
+    /// Adds a step that executions have to check.
     fn push_special(&mut self, special: Special, command: u32, index: u32) -> Result<()> {
         let (packets, bytes) = special.needs();
         let storage = &mut *self.storage;
@@ -426,13 +426,13 @@ impl Recorder {
         Ok(())
     }
 
-    /// The same of a transfer of so many bytes.
+    /// Adds a transfer of `length` bytes as a special step.
     fn push_transfer(&mut self, special: Special, (kind, length): (CommandKind, u64), index: u32) -> Result<()> {
         let command = self.push_command(Command { kind, length, ..Command::default() })?;
         self.push_special(special, command, index)
     }
 
-    /// Appends what the next step carries out.
+    /// Appends the command of the next step.
     #[inline(always)]
     fn push_command(&mut self, command: Command) -> Result<u32> {
         let index = self.storage.commands.len() as u32;
@@ -441,7 +441,7 @@ impl Recorder {
         Ok(index)
     }
 
-    /// The command of a dispatch of `function`, of which the executable is kept.
+    /// Appends the command of a dispatch of `function`, and retains the executable.
     #[inline(always)]
     fn dispatch_command(&mut self, executable: Executable<'_>, function: FunctionRef) -> Result<u32> {
         if self.function == Some(function) {
@@ -451,14 +451,15 @@ impl Recorder {
         self.push_command(Command { function, length: 0, kind: CommandKind::Dispatch })
     }
 
-    /// Counts kernarg bytes that executions take for a step.
+    /// Counts the kernarg bytes that executions need for a step.
     #[inline(always)]
     fn take_kernargs(&mut self, bytes: usize) {
         self.kernarg_bytes += bytes as u64;
         self.largest.kernarg_bytes = self.largest.kernarg_bytes.max(bytes as u64);
     }
 
-    /// A dispatch of a known grid. If all of its arguments are known, they go to memory of the program at its end.
+    /// Adds a dispatch of a known grid. If all of its arguments are known, they are stored in the program's memory at
+    /// the end.
     fn push_dispatch(
         &mut self,
         packet: KernelDispatchPacket,
@@ -487,7 +488,7 @@ impl Recorder {
         self.push_dispatch(packet, KernargSource::Template { is_bound: false, bindings: 0, lines }, command, index)
     }
 
-    /// Kernargs in the buffer that the one of `bindings` names.
+    /// Adds the caller buffer with the kernargs that is the one of `bindings`.
     fn argument_buffer(&mut self, needs: IndirectArguments, bindings: BufferRefs<'_>) -> Result<KernargSource> {
         let binding =
             bindings.get(0).ok_or_else(|| status!(INVALID_ARGUMENT, "indirect arguments without a binding"))?;
@@ -534,7 +535,7 @@ fn image(storage: &mut Storage, lines: Span) -> LineImage<'_> {
     LineImage(bytes_of_mut(storage.templates[lines.start as usize..].as_flattened_mut()))
 }
 
-/// Lines of zeros that kernargs are written to.
+/// Zeroed lines to which kernargs are written.
 struct LineImage<'a>(&'a mut [u8]);
 
 impl Image for LineImage<'_> {
@@ -551,7 +552,7 @@ impl Image for LineImage<'_> {
     }
 }
 
-/// Appends lines of zeros for `length` bytes to `lines`, and returns which they are.
+/// Appends zeroed lines for `length` bytes to `lines`, and returns their span.
 #[inline(always)]
 fn append(lines: &mut Vec<Line>, length: usize) -> Result<Span> {
     let start = lines.len();

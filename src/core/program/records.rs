@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What profiles say of a program.
+//! The descriptions of programs for profiles.
 
 use hsa_abi::KernelDispatchPacket;
 
@@ -9,7 +9,7 @@ use crate::core::profile::{FunctionRef, Subject};
 use crate::ffi::profile::schema::{CommandBufferRecord, CommandKind, CommandRecord, QueueEventKind, Record, flags};
 
 impl Program {
-    /// What profiles say of its execution.
+    /// The description of an execution.
     pub fn subject(&self) -> Subject {
         Subject {
             operations: self.stored.steps.len() as u32,
@@ -18,7 +18,7 @@ impl Program {
         }
     }
 
-    /// What they say of its commands.
+    /// The records of the program and its commands.
     pub fn records(&self) -> CommandRecords {
         let recording = &self.recording;
         let mut buffer = CommandBufferRecord::blank();
@@ -98,7 +98,7 @@ fn kernarg_flags(program: &Program, kernargs: KernargSource) -> u32 {
     if is_dynamic { flags::COMMAND_DYNAMIC_BINDINGS } else { flags::COMMAND_STATIC_BINDINGS }
 }
 
-/// Workgroup counts and sizes of a packet.
+/// The workgroup counts and sizes of a packet.
 pub(super) fn geometry(packet: &KernelDispatchPacket) -> ([u32; 3], [u32; 3]) {
     let size = packet.workgroup_size.map(u32::from);
     let count = std::array::from_fn(|dimension| packet.grid_size[dimension].div_ceil(size[dimension].max(1)));

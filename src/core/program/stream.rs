@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Recordings as PM4 streams: commands that stay in the GPU's memory, which one packet runs.
+//! Recordings as PM4 streams: fixed commands that one packet runs.
 //!
-//! A reusable recording of nothing but dispatches with known grids (fills and copies of known places are some) has,
-//! next to its steps, a [`Stream`]: commands that set the shader's registers, as far as they change from one dispatch
-//! to the next, and dispatch. What is recorded behind a barrier waits for all dispatches before it and invalidates
-//! caches, by the scopes that the packets' fences would have. At its begin and end a stream acquires and releases to
-//! the whole system, as its packet does: that packet processors carry out the fences of packets with commands is not
-//! documented. So the commands are in the host's memory, too, which packet processors need no fence to read; or they
-//! are copied to the GPU's (`pm4_command_buffer_publication_mode`), and each execution begins with a packet that
-//! acquires from the system: one that binds a table, or a barrier packet.
+//! A reusable recording of only dispatches with known grids (including fills and copies of known places) has a
+//! [`Stream`] beside its steps: commands that dispatch, and set the shader registers that change from one dispatch to
+//! the next. Commands behind a barrier wait for all earlier dispatches and invalidate caches, with the scopes of the
+//! packets' fences. At its begin and end a stream acquires and releases to the system, as its packet does, because
+//! packet processors are not documented to carry out the fences of packets with commands. For the same reason the
+//! commands are in host memory, which packet processors read without a fence; or they are copied to the GPU
+//! (`pm4_command_buffer_publication_mode`), and each execution begins with a packet that acquires from the system: one
+//! that binds a table, or a barrier packet.
 //!
-//! The commands are never changed. A dispatch whose arguments are known uses those that its packet would use. The
-//! others have arguments of the stream's own, in which an execution's first packet, a kernel of the device library,
-//! writes the addresses of that execution's binding table, which is among the packet's kernel arguments. So at most one
-//! execution may be under way between that packet and the stream's end:
+//! The commands are never changed. A dispatch with known arguments uses those that its packet would use. Other
+//! dispatches use arguments of the stream. The first packet of an execution, a kernel of the device library, writes the
+//! addresses of that execution's binding table to them; the table is among the packet's kernel arguments. So at most
+//! one execution may be in progress between that packet and the stream's end:
 //!
-//! * those of one queue are, as the first packet has the barrier bit, and the second one, too;
-//! * those of another queue run as packets while one is under way ([`Bound::claim`]).
+//! * executions on one queue are ordered by the barrier bit of the first and of the second packet;
+//! * executions on another queue run as packets while one is in progress ([`Bound::claim`]).
 //!
-//! The steps stay what they are. Executions run them as packets instead of the stream
+//! The steps stay valid. Executions run them as packets instead of the stream
 //!
-//! * under profiling, which tells the times of packets;
-//! * with a binding table that the ring of kernel arguments has no room for;
+//! * under profiling, which reports the times of packets;
+//! * with a binding table that does not fit the ring of kernel arguments;
 //! * while another queue executes the stream, as above.
 //!
-//! No stream is made, and all executions are packets, where a step is none of these dispatches (workgroup counts or
-//! arguments in a buffer, updates, transfers to places that only an execution knows), or of a kernel that a stream
-//! cannot run ([`KernelState`]); and where the recording is short (`Streams::least`) or longer than a packet can name.
+//! No stream is made, and all executions are packets, if a step is not such a dispatch (workgroup counts or arguments
+//! in a buffer, updates, transfers to places that only an execution knows) or runs a kernel that a stream cannot run
+//! ([`KernelState`]); and if the recording is short (`Streams::least`) or longer than a packet can name.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ use crate::core::queue::{Queue, pm4};
 use crate::ffi::{Fallible, Result};
 use crate::ring::bytes_of;
 
-/// A recording in the packet processor's own commands.
+/// A recording as commands of the packet processor.
 #[derive(Debug)]
 pub struct Stream {
     commands: Commands,
@@ -54,31 +54,31 @@ pub struct Stream {
     bound: Option<Bound>,
 }
 
-/// Arguments that each execution binds.
+/// The stream's arguments that each execution binds.
 #[derive(Debug)]
 struct Bound {
-    /// The arguments, and behind them the list of what is written to them.
+    /// The arguments, followed by the list of fixups.
     memory: StoredKernargs,
-    /// Where the list begins.
+    /// The address of the list of fixups.
     fixups: u64,
     count: u32,
     claim: Mutex<Claim>,
 }
 
-/// Who uses the arguments.
+/// The use of the arguments by executions of one queue.
 #[derive(Debug, Default)]
 struct Claim {
-    /// The queue's; none before the first claim.
+    /// The epochs of the queue; none before the first claim.
     epochs: Option<Epochs>,
     /// Executions of the queue that are not in its ring yet.
     waiting: usize,
-    /// Where the last one that is in the ring ends.
+    /// The epoch of the last execution that is in the ring.
     last: u64,
 }
 
 impl Stream {
-    /// The stream of a finished recording; none if its executions are packets. Writes it to `scratch` first, which has
-    /// no commands.
+    /// The stream of a finished recording; none if its executions are packets. Uses `scratch`, which has no commands
+    /// yet.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -107,70 +107,70 @@ impl Stream {
         Ok(Some(Self { dwords: commands.len() as u32, commands: Commands::new(gpu, bytes_of(commands))?, bound }))
     }
 
-    /// The same, with the commands published as `streams` says.
+    /// Publishes the commands as `streams` says.
     ///
     /// # Errors
-    /// Those of [`Commands::publish`].
+    /// As for [`Commands::publish`].
     pub fn publish(self, streams: &Streams) -> Result<Self> {
         Ok(Self { commands: self.commands.publish(streams.publication())?, ..self })
     }
 
-    /// Waits until it can be run. Under no lock.
+    /// Waits until the stream can be run. Under no lock.
     ///
     /// # Errors
-    /// That its commands could not be copied.
+    /// The error of copying its commands.
     #[inline]
     pub fn wait(&self) -> Result<()> {
         self.commands.wait()
     }
 
-    /// Packets of an execution.
+    /// The number of packets of an execution.
     #[inline]
     pub fn packets(&self) -> u32 {
         1 + u32::from(self.is_bound() || self.commands.are_copied())
     }
 
-    /// Address and dwords of the commands.
+    /// The address and the number of dwords of the commands.
     pub fn commands(&self) -> (u64, u32) {
         (self.commands.address(), self.dwords)
     }
 
-    /// The order of the packet that runs them, which is behind the one in front of it, if there is one. A submission's
+    /// The order of the packet that runs the commands: after the packet in front of it, if there is one. A submission's
     /// first and only packet has the barrier bit anyway.
     pub fn order(&self) -> Order {
         Order { barrier: true, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT }
     }
 
-    /// The arguments of the kernel that writes the addresses at `table` to the stream's arguments; none if these are
-    /// all known.
+    /// The arguments of the kernel that writes the addresses at `table` to the stream's arguments; none if all of these
+    /// are known.
     pub fn bind_args(&self, table: u64) -> Option<BindArgs> {
         let bound = self.bound.as_ref()?;
         let (target, fixups, count) = (bound.memory.address(), bound.fixups, bound.count);
         Some(BindArgs { target, fixups, table, count, reserved: 0 })
     }
 
-    /// Whether executions bind arguments.
+    /// True if executions bind arguments.
     pub fn is_bound(&self) -> bool {
         self.bound.is_some()
     }
 }
 
-/// The right of an execution to run a program's stream, which ends with `epoch` of its queue, or unused.
+/// The claim of an execution to a program's stream. It ends with `epoch` of the execution's queue, or unused.
 #[derive(Debug)]
 pub struct Claimed {
-    /// None of a stream without arguments that executions bind, which any number may run.
+    /// None for a stream without arguments that executions bind: any number of executions may run it.
     program: Option<Arc<Program>>,
     epoch: u64,
 }
 
 impl Claimed {
-    /// That of an execution of `program` on `queue`; none if it has to be packets.
+    /// Claims the stream of `program` for an execution on `queue`; none if the execution has to be packets.
     pub fn new(program: &Arc<Program>, queue: &Queue) -> Option<Self> {
         let Some(bound) = &program.stream.as_ref()?.bound else { return Some(Self { program: None, epoch: 0 }) };
         bound.claim(queue).then(|| Self { program: Some(program.clone()), epoch: 0 })
     }
 
-    /// The execution is in the queue's ring, and over at `epoch`.
+    /// Notes that the execution is in the queue's ring and completes at `epoch`.
     pub fn submitted(mut self, epoch: u64) {
         self.epoch = epoch;
     }
@@ -188,8 +188,8 @@ impl Drop for Claimed {
 }
 
 impl Bound {
-    /// The arguments of the recording's dispatches that executions bind; none if there are no such dispatches. Writes
-    /// them to `bytes` first, which is empty.
+    /// The arguments of the recording's dispatches that executions bind; none if there are no such dispatches. Uses
+    /// `bytes`, which is empty.
     fn new(gpu: &Arc<Gpu>, storage: &Storage, bytes: &mut Vec<u8>) -> Result<Option<Self>> {
         let length = storage.bound().map(|(_, lines)| size_of_val(lines)).sum::<usize>();
         if length == 0 {
@@ -217,7 +217,7 @@ impl Bound {
         Ok(Some(Self { memory, fixups, count, claim: Mutex::default() }))
     }
 
-    /// Has the stream for an execution on `queue`; not while another queue has.
+    /// Claims the stream for an execution on `queue`. Returns false while another queue has it.
     fn claim(&self, queue: &Queue) -> bool {
         let mut claim = self.claim.lock();
         let is_own = claim.epochs.as_ref().is_some_and(|epochs| epochs.are_of(queue));
@@ -233,11 +233,11 @@ impl Bound {
     }
 }
 
-/// Words that a step takes at most, with the barrier in front of it, or what begins a stream.
+/// The most words of a step with the barrier in front of it, or of a stream's begin.
 const MOST_WORDS: usize = 64;
 
-/// Appends the commands of `steps` to `words`; none, and a part of them, if there is a kernel among them that no stream
-/// runs, or no memory for them. Arguments that executions bind are at `bound`, one step's behind the other's.
+/// Appends the commands of `steps` to `words`. Returns none, after a part of them, if no stream can run one of the
+/// kernels or memory runs out. The arguments that executions bind are at `bound`, one step after the other.
 fn write(
     words: &mut Vec<u32>,
     steps: &[Step],
@@ -271,10 +271,10 @@ fn write(
     Some(())
 }
 
-/// What dispatches in a row mostly have in common: kernel object, bytes of LDS, work-items of a workgroup.
+/// The properties that consecutive dispatches mostly share: kernel object, bytes of LDS, work-items of a workgroup.
 type Shape = (u64, u32, [u16; 3]);
 
-/// The registers that dispatches set, as they are.
+/// The current values of the registers that dispatches set.
 #[derive(Debug, Default)]
 struct Set {
     code: Option<u64>,
@@ -287,13 +287,13 @@ struct Writer<'a> {
     dialect: Dialect,
     words: &'a mut Vec<u32>,
     set: Set,
-    /// What the registers are set for.
+    /// The shape and kernel that the registers are set for.
     last: Option<(Shape, KernelState)>,
 }
 
 impl Writer<'_> {
-    /// What all dispatches have in common. What an earlier packet has left in other registers (counters, masks of
-    /// compute units) stays.
+    /// Writes the state that all dispatches share. Other registers (counters, compute-unit masks) keep the values of an
+    /// earlier packet.
     fn begin(&mut self) {
         use pm4::registers::{RESOURCE_LIMITS, RESTART_X, START_X, TMPRING_SIZE};
         pm4::invalidate_caches(self.words, self.dialect, true);
@@ -308,7 +308,7 @@ impl Writer<'_> {
         pm4::invalidate_caches(self.words, self.dialect, whole);
     }
 
-    /// None if the registers cannot say what the packet does.
+    /// Writes a dispatch. Returns none if the registers cannot express the packet.
     #[inline(always)]
     fn dispatch(&mut self, packet: &KernelDispatchPacket, kernel: &impl Fn(u64) -> Option<KernelState>) -> Option<()> {
         let shape = (packet.kernel_object, packet.group_segment_size, packet.workgroup_size);
@@ -360,7 +360,8 @@ impl Writer<'_> {
     }
 }
 
-/// Workgroups of `size` work-items. Of partial ones there are none: a recording counts workgroups.
+/// The number of workgroups of `size` work-items. None for a partial workgroup; a recording counts workgroups, so that
+/// it has none.
 #[inline(always)]
 fn count(items: u32, size: u16) -> Option<u32> {
     match u32::from(size) {
@@ -380,7 +381,7 @@ mod tests {
     const FIRST: KernelState = KernelState::for_tests(0x12_3456_7800, [0x11, 0x8c, 0x13], true, Some(0));
     const SECOND: KernelState = KernelState::for_tests(0x9a00, [0x21, 0x84, 0x13], true, Some(4));
 
-    /// A dispatch of one of those, by the address of its kernel object.
+    /// A dispatch of a test kernel, given by the address of its kernel object.
     fn step_of(object: u64, workgroup_size: [u16; 3], grid_size: [u32; 3], kernargs: u64, lds: u32) -> Step {
         let packet = KernelDispatchPacket {
             header: PacketHeader::INVALID,
@@ -398,7 +399,7 @@ mod tests {
         Step::dispatch(packet, KernargSource::Stored { bindings: 0, address: kernargs }, 0, 0)
     }
 
-    /// The same in workgroups of 64.
+    /// A dispatch of `groups` workgroups of 64 work-items.
     fn step(object: u64, groups: u32, kernargs: u64, lds: u32) -> Step {
         step_of(object, [64, 1, 1], [64 * groups, 2, 1], kernargs, lds)
     }

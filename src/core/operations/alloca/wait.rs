@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What an allocation takes from its pool, and what it waits for when it cannot.
+//! The reservations of allocations, and their waits for memory.
 
 use smallvec::SmallVec;
 
@@ -11,18 +11,18 @@ use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Observation, Pool, Reservation};
 use crate::ffi::{Frontier, Result};
 
-/// Where an allocation is in the order of its device's queues.
+/// The position of an allocation in the order of its device's queues.
 pub struct Position {
     frontier: Frontier,
     edge: Edge,
 }
 
-/// When these epochs have passed, so has all that an allocation comes after: the last epoch of its queue, which comes
-/// after everything that the queue has waited for, and those that the allocation itself waits for.
+/// Epochs after which everything that an allocation is ordered after has passed: the last epoch of its queue, which
+/// covers the queue's own waits, and the epochs that the allocation itself waits for.
 pub type Edge = SmallVec<[(u64, u64); 2]>;
 
 impl Position {
-    /// That of a submission to `queue` behind `waits`.
+    /// The position of a submission to `queue` behind `waits`.
     pub fn new(queue: &Queue, waits: &[EpochWait]) -> Self {
         if let Some((axis, epoch)) = queue.only_epoch(waits) {
             let entry = std::iter::once((axis, epoch)).filter(|(_, epoch)| *epoch != 0);
@@ -35,20 +35,20 @@ impl Position {
     }
 }
 
-/// Memory taken from a pool, to which somebody gives it back.
+/// Memory reserved from a pool, to be given back.
 pub struct Reserved {
-    /// What the pool gave.
+    /// The reservation.
     pub reservation: Reservation,
-    /// What it may be given away after, unused.
+    /// The epochs after which it can be reused if it is given back unused.
     pub edge: Edge,
 }
 
 impl Reserved {
-    /// Takes `size` bytes for an allocation at `position`, of which `trace` tells; the pool may allocate. None when it
-    /// has nothing to give; else the edge of the position is the reservation's.
+    /// Reserves `size` bytes for an allocation at `position`, logged by `trace`. The pool may allocate. Returns none if
+    /// the pool has no memory; otherwise the reservation gets the position's edge.
     ///
     /// # Errors
-    /// What the pool said: an alignment it does not have, or memory that cannot be had.
+    /// The error of the pool: an unsupported alignment, or no memory.
     pub fn acquire(
         pool: Pool<'_>,
         size: usize,
@@ -64,18 +64,18 @@ impl Reserved {
         Ok(answer.reservation.map(|reservation| Self { reservation, edge: std::mem::take(&mut position.edge) }))
     }
 
-    /// Gives it back to `pool`, which it is of, with what its next user must come after.
+    /// Gives the memory back to `pool`, its own, with the epochs that its next user must wait for.
     pub fn give_back(self, pool: Pool<'_>) {
         self.reservation.give_back(pool, &Frontier::new(self.edge.iter().copied()));
     }
 }
 
-/// Blocks an allocation until its pool got something back.
+/// Blocks an allocation until memory comes back to its pool.
 pub fn wait_for_release(observation: Observation) -> Prepared {
     Prepared::Blocked(Box::new(|resumption| Blocked::until_release(resumption, observation)))
 }
 
-/// Blocks an allocation until `frontier` has passed: the last use of what it got is over then.
+/// Blocks an allocation until `frontier` has passed, i.e. until the last use of its memory is over.
 pub fn wait_for_frontier(frontier: Frontier) -> Prepared {
     Prepared::Blocked(Box::new(move |resumption| Blocked::until_passed(resumption, &frontier)))
 }

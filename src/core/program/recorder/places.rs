@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Buffers and binding-table slots that commands name, and their recorded forms: addresses, places in an
-//! execution's table, words of templates.
+//! The conversion of a command's buffers and binding-table slots to their recorded forms: addresses, table places,
+//! template words.
 
 use crate::core::memory::transient::Transient;
 use crate::core::memory::{Location, locate, own_address};
@@ -13,14 +13,14 @@ use crate::ffi::{
     retain, status,
 };
 
-/// How many of the objects kept last are looked at for another one.
+/// The number of last retained objects that are compared with a new one.
 const LOOK_BACK: usize = 8;
 
 /// A place with the length that the command gave.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) place: Place,
-    /// None: whatever the table's entry has.
+    /// None for the whole table entry.
     pub(super) length: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Recorder {
         Ok(Target { place, length: Some(length as u64) })
     }
 
-    /// Where `reference` is in its `buffer`.
+    /// The place of `reference` in its `buffer`.
     fn place(&mut self, buffer: Buffer<'_>, reference: &BufferRef<'_>) -> Result<Place> {
         check_span(buffer, reference.offset, reference.length)?;
         match own_address(buffer, reference.offset) {
@@ -46,9 +46,9 @@ impl Recorder {
         }
     }
 
-    /// Where byte `offset` is of a buffer that is not the driver's own from beginning to end. A queue-allocated one is
-    /// kept, whoever else does so: one whose memory does not exist yet is resolved at execution, and of one that has
-    /// its memory each execution sees whether it still has.
+    /// The place of byte `offset` of a buffer that is not a whole buffer of the driver. A queue-allocated buffer is
+    /// retained in any case. Without memory it is resolved at execution; with memory, each execution checks that it
+    /// still owns it.
     #[inline(never)]
     fn place_of_other(&mut self, buffer: Buffer<'_>, offset: usize) -> Result<Place> {
         let location = locate(buffer, offset, Some(self.gpu()))?;
@@ -87,8 +87,8 @@ impl Recorder {
         Ok(Target { place: Place::Table { index: reference.slot, offset: reference.offset as u64 }, length })
     }
 
-    /// Writes `bindings` from that of index `first` on to `lines`, the last templates, which are removed if there is
-    /// one that cannot be. Returns which bits their words have.
+    /// Writes `bindings` from index `first` on to `lines`, the last templates. Removes the lines if one of the bindings
+    /// is impossible. Returns the OR of the bindings' words.
     #[inline(never)]
     pub(super) fn bind_rest(&mut self, lines: Span, bindings: BufferRefs<'_>, first: usize) -> Result<u64> {
         let mut all = 0;
@@ -100,7 +100,7 @@ impl Recorder {
         Ok(all)
     }
 
-    /// The template entry of the binding of this index, which may be impossible.
+    /// The template word of the binding at this index.
     fn word(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<u64> {
         let reference = bindings.get(index).ok_or_else(|| status!(INTERNAL, "binding {index} is not there"))?;
         let place = match reference.buffer {
@@ -115,8 +115,8 @@ impl Recorder {
     }
 }
 
-/// Writes `bindings` to `lines`, the last templates, up to the first that is not as nearly all are. Returns how many,
-/// and which bits their words have.
+/// Writes `bindings` to `lines`, the last templates, up to the first unusual one. Returns their number, and the OR of
+/// their words.
 #[inline(always)]
 pub(super) fn bind_usual(storage: &mut Storage, lines: Span, bindings: BufferRefs<'_>, retains: bool) -> (usize, u64) {
     let words = storage.templates[lines.start as usize..].as_flattened_mut();
@@ -131,8 +131,8 @@ pub(super) fn bind_usual(storage: &mut Storage, lines: Span, bindings: BufferRef
     (written, all)
 }
 
-/// The template entry of a usual binding: a slot of the table that `reach` has, or bytes of a
-/// buffer that has its memory, which is kept among `resources` if `retains` says so; none for others.
+/// The template word of a usual binding: a table slot within `reach`, or bytes of a buffer that has its memory, which
+/// is retained in `resources` if `retains`. None for other bindings.
 #[inline(always)]
 fn usual_word(
     reach: &mut [u64],
@@ -158,16 +158,15 @@ fn usual_word(
     Some(word)
 }
 
-/// Notes that a command uses the entry `index` of the table up to `offset`. What is used of a late buffer was checked
-/// when it was recorded.
+/// Notes that a command uses the entry `index` of the table up to `offset`. Uses of late buffers are checked when they
+/// are recorded.
 fn reach_to(reach: &mut [u64], index: usize, offset: u64) {
     if let Some(reach) = reach.get_mut(index) {
         *reach = offset.saturating_add(1).max(*reach);
     }
 }
 
-/// Removes the last templates, `lines`, those of a command that failed, and how far it would have reached into the
-/// table.
+/// Removes the last templates, `lines`, of a command that failed, and undoes its reach into the table.
 #[cold]
 fn forget(storage: &mut Storage, lines: Span) {
     storage.templates.truncate(lines.start as usize);
@@ -181,7 +180,7 @@ fn forget(storage: &mut Storage, lines: Span) {
     storage.reach = reach;
 }
 
-/// Has `object` among `resources`. Commands in a row mostly use the same few objects, which are kept once.
+/// Retains `object` in `resources`. Consecutive commands mostly use the same few objects, which are retained once.
 #[inline(always)]
 pub(super) fn keep<T: HalResource>(resources: &mut Vec<Resource>, object: Borrowed<'_, T>) -> Result<()> {
     let pointer = object.as_ptr().cast();
@@ -193,7 +192,7 @@ pub(super) fn keep<T: HalResource>(resources: &mut Vec<Resource>, object: Borrow
     Ok(())
 }
 
-/// The refusal of a dispatch's binding that no template can say.
+/// The error for a dispatch's binding that has no template word.
 #[cold]
 fn no_word(place: Place) -> Status {
     let Place::Table { index, offset } = place else { return status!(INTERNAL, "an address without a word") };
@@ -213,7 +212,7 @@ fn no_word(place: Place) -> Status {
     )
 }
 
-/// The refusal of a buffer without memory when a recording has as many as can be named.
+/// The error for a buffer without memory when a recording has as many as words can address.
 #[cold]
 fn too_many_awaited(slots: usize) -> Status {
     let most = Place::MOST_ENTRIES.saturating_sub(slots);
@@ -225,7 +224,7 @@ fn too_many_awaited(slots: usize) -> Status {
     )
 }
 
-/// Where `buffer` is in `list`, to which it is added if it is not there; it may be there twice.
+/// The index of `buffer` in `list`, to which it is added if it is not found. It may be there twice.
 fn list(list: &mut Vec<HalRef<Transient>>, buffer: &Transient) -> Result<usize> {
     let is_at = |list: &[HalRef<Transient>], index: usize| {
         list.get(index).is_some_and(|listed| std::ptr::eq(&raw const **listed, buffer))
