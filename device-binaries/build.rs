@@ -2,7 +2,7 @@
 
 //! Chooses the code objects to embed and writes `embedded.rs` with them.
 //!
-//! What the environment may say is with [`device_build::code_objects`].
+//! [`device_build::code_objects`] describes the environment variables.
 
 use std::fmt::Write;
 use std::path::PathBuf;

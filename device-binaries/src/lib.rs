@@ -49,9 +49,9 @@ pub static CODE_OBJECTS: &[CodeObject] = &include!(concat!(env!("OUT_DIR"), "/em
 pub struct NoCodeObject {
     /// The ISA as it was asked for.
     pub isa: String,
-    /// What is embedded.
+    /// Targets of the embedded code objects.
     pub embedded: String,
-    /// How to build one in.
+    /// Build option that embeds a fitting one.
     pub remedy: String,
 }
 

@@ -177,7 +177,7 @@ fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What a build with these variables says; mode `source` needs no folder to write to before it finds its tools.
+/// Error of a build with these variables. Mode `source` needs no folder to write to before it finds its tools.
 fn refused(selectors: &str, mode: &str, toolchain: &str) -> String {
     code_objects(folder(), Path::new("/nonexistent"), selectors, mode, toolchain).unwrap_err()
 }
@@ -321,7 +321,7 @@ fn select_takes_isa_names_target_ids_and_processors() {
     assert_eq!(selected("gfx1251"), "gfx1251");
 }
 
-/// What is executed of one is executed of the other.
+/// Tests that execute one of them cover the other.
 #[test]
 fn gfx1250_and_gfx1251_have_the_same_instructions() {
     let code = |name: &str| {

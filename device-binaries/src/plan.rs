@@ -77,7 +77,7 @@ impl Kernel {
     }
 }
 
-/// What a plan needs to know of a GPU.
+/// Properties of a GPU that plans depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceShape {
     /// Work-items in a wavefront of the device library's kernels: 64 before gfx10, 32 from there on.
@@ -96,7 +96,7 @@ impl DeviceShape {
 /// A kernel launch with one-dimensional geometry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch<Args> {
-    /// What to launch.
+    /// Kernel to launch.
     pub kernel: Kernel,
     /// Its arguments.
     pub args: Args,
@@ -247,7 +247,7 @@ struct Tiles {
 }
 
 impl Tiles {
-    /// Those of `begin..end`, at most [`MAX_TRANSFER_LENGTH`] bytes and a block's more.
+    /// Tiles of `begin..end`, at most [`MAX_TRANSFER_LENGTH`] bytes and a block's more.
     #[inline]
     fn new(device: DeviceShape, begin: u64, end: u64) -> Self {
         // Tiles and waves are powers of two, by which shifts divide.

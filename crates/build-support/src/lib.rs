@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What build scripts and this project's commands share: where IREE's sources are, and paths that its build can take.
+//! Common code of build scripts and this project's commands: location of IREE's sources, and paths for its build.
 
 mod iree_tree;
 mod plain_path;

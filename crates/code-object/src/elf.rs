@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! ELF64 AMDGPU shared objects: what a loader needs.
+//! ELF64 AMDGPU shared objects, as far as a loader needs them.
 //!
 //! Sources: System V gABI (ELF64 layouts) and LLVM's AMDGPUUsage ("ELF Code Object": header,
 //! relocation records, note records, symbols).
@@ -30,8 +30,8 @@ const MAX_LOAD_SIZE: u64 = 4 << 30;
 const MAX_PROGRAM_HEADERS: u64 = 256;
 /// Longest symbol name accepted, in bytes.
 const MAX_NAME_SIZE: usize = 4096;
-/// How many bytes the names of a table may have together for each byte of the file: they may share bytes, but a small
-/// file must not have names without end.
+/// Maximum total length of the names of a table for each byte of the file. Names may share bytes, but a small file must
+/// not have endless names.
 const SHARING: usize = 16;
 
 /// A parsed code object; borrows from the ELF bytes.
@@ -39,17 +39,17 @@ const SHARING: usize = 16;
 pub struct CodeObject<'a> {
     /// The ELF file, exactly as long as its headers say.
     pub bytes: &'a [u8],
-    /// What the code was compiled for.
+    /// Target ID of the code, e.g. `gfx942:sramecc+`.
     pub target: TargetId,
     /// Code object version, 3 to 6.
     pub version: u8,
     /// `PT_LOAD` segments in ascending address order, not overlapping; at least one.
     pub segments: Vec<Segment<'a>>,
-    /// What HSA finds by name: the symbols of `names_from` that are not local, in file order.
+    /// Symbols that HSA finds by name: those of `names_from` that are not local, in file order.
     pub symbols: Vec<Symbol<'a>>,
-    /// The section that `symbols` are from; `None` where the file has none of that kind, and thus no names.
+    /// Section of `symbols`; `None` if the file lacks that section, and thus has no names.
     pub names_from: Option<SymbolTable>,
-    /// What relocations refer to: all symbols of `.dynsym` in file order, without the null symbol.
+    /// Symbols that relocations refer to: all of `.dynsym` in file order, without the null symbol.
     pub dynamic_symbols: Vec<Symbol<'a>>,
     /// Dynamic relocations in file order.
     pub relocations: Vec<Relocation>,
@@ -116,7 +116,7 @@ impl SymbolTable {
     }
 }
 
-/// What a symbol names.
+/// Kind of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymbolKind {
     /// A 64-byte kernel descriptor (`name.kd`).
@@ -134,13 +134,13 @@ pub enum SymbolKind {
 pub struct Symbol<'a> {
     /// Name; a kernel's ends in `.kd`.
     pub name: &'a str,
-    /// What it names.
+    /// Kind of the symbol.
     pub kind: SymbolKind,
     /// Address relative to the load base; meaningless if not `defined`.
     pub address: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Whether the code object defines it; if not, the loader's user must.
+    /// True if the code object defines it; if not, the loader's user must.
     pub defined: bool,
     /// Seen by the linker only; HSA finds no such symbol by name.
     pub local: bool,
@@ -174,7 +174,7 @@ pub struct Relocation {
     pub addend: i64,
 }
 
-/// What to store at a relocation's address, little-endian.
+/// Value to store at a relocation's address, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patch {
     /// Four bytes.

@@ -29,7 +29,7 @@ pub enum Error {
     Malformed {
         /// The structure that was being read.
         what: String,
-        /// What was found.
+        /// The contradiction.
         problem: String,
     },
     /// The data is well formed but uses something that is not supported.
@@ -37,7 +37,7 @@ pub enum Error {
     Unsupported {
         /// The structure that was being read.
         what: String,
-        /// What was found and what to do about it.
+        /// The unsupported feature, and the remedy.
         problem: String,
     },
     /// No container's magic number is present.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Executables in either container, and what a file without a format string is.
+//! Executables in either container, and the format of a file without a format string.
 
 use std::collections::{HashMap, HashSet};
 
@@ -88,7 +88,7 @@ impl<'a> Descriptors<'a> {
     }
 }
 
-/// What is wrong with a code object without the table that HSA looks names up in.
+/// Error text for a code object without the table that HSA looks names up in.
 fn no_names(symbol: &str) -> String {
     match SymbolTable::of_names() {
         SymbolTable::Static => format!(
@@ -102,7 +102,7 @@ fn no_names(symbol: &str) -> String {
     }
 }
 
-/// What a file is.
+/// Format and size of an executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InferredFormat {
     /// Target of the code object.
@@ -126,7 +126,7 @@ pub fn infer_format(bytes: &[u8]) -> Result<InferredFormat> {
     Ok(InferredFormat { target: Header::parse(image)?.target, container, size })
 }
 
-/// What the first bytes of an executable of unknown length tell about that length.
+/// Result of a probe of the first bytes of an executable of unknown length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeProbe {
     /// The executable has this many bytes.

@@ -15,14 +15,13 @@ pub struct Function {
     pub symbol: String,
     /// Work-items of a workgroup; if `dynamic_workgroup_size`, what the real size is a multiple of.
     pub workgroup_size: [u32; 3],
-    /// Whether the caller chooses the workgroup size at each dispatch.
+    /// True if the caller chooses the workgroup size at each dispatch.
     pub dynamic_workgroup_size: bool,
     /// Number of 32-bit constants a caller passes.
     pub constant_count: u16,
     /// Number of buffer bindings a caller passes.
     pub binding_count: u16,
-    /// The arguments in kernarg order. The compiler may have removed some; an export lists all its bindings all the
-    /// same.
+    /// Arguments in kernarg order. An export lists all its bindings, even if the compiler has removed some.
     pub parameters: Vec<Parameter>,
     /// Where bindings and constants go in the kernarg segment.
     pub kernarg_layout: KernargLayout,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What an AMDGPU executable file says about itself: the ISA it was compiled for ([`TargetId`]), how it loads
-//! ([`CodeObject`]), its kernels ([`Metadata`]) and how a HAL calls them ([`Executable`], [`Function`]).
+//! Parsers of AMDGPU executable files: target ISA ([`TargetId`]), segments and symbols to load ([`CodeObject`]),
+//! kernels ([`Metadata`]) and the HAL's view of them ([`Executable`], [`Function`]).
 //!
 //! Containers are a bare ELF code object (HSACO, code object v3 to v6), and IREE's AMD1 and HIP1 flatbuffers, which
 //! wrap one such ELF together with the HAL's view of each kernel.
 //!
-//! Input is never trusted. Each read is bounds-checked, time and memory are bounded by the input's
-//! size, and nothing here panics, so the types can be pointed at whatever bytes a module carries.
-//! Borrowed results borrow from those bytes. All types are plain data: `Send` and `Sync`.
+//! Input is never trusted. Each read is bounds-checked, time and memory are bounded by the input's size, and nothing
+//! here panics, so that any bytes may be parsed. Borrowed results borrow from those bytes. All types are plain data:
+//! `Send` and `Sync`.
 
 #![deny(unsafe_code)]
 

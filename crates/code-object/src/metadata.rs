@@ -25,7 +25,7 @@ pub struct Metadata {
     pub kernels: Vec<Kernel>,
 }
 
-/// What the metadata says of one kernel. Sizes and alignments are in bytes.
+/// Metadata of one kernel. Sizes and alignments are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
     /// Name in the source.
@@ -50,7 +50,7 @@ pub struct Kernel {
     pub sgpr_count: u32,
     /// Vector registers of a work-item, accumulation registers included.
     pub vgpr_count: u32,
-    /// Whether scratch beyond `private_segment_size` may be needed.
+    /// True if scratch beyond `private_segment_size` may be needed.
     pub uses_dynamic_stack: bool,
     /// Arguments in ascending offset order, not overlapping, inside the kernarg segment.
     pub arguments: Vec<Argument>,
@@ -65,7 +65,7 @@ pub struct Argument {
     pub offset: u32,
     /// Size in bytes.
     pub size: u32,
-    /// What the bytes mean.
+    /// Meaning of the bytes.
     pub value_kind: ValueKind,
     /// `.address_space` of a pointer, such as `global`; empty where not stated.
     pub address_space: String,
@@ -190,7 +190,7 @@ fn as_u32(value: &ValueRef) -> Option<u32> {
     value.as_u64().and_then(|number| number.try_into().ok())
 }
 
-/// A map with string keys, and how errors call it.
+/// A map with string keys, and its name in errors.
 struct Fields<'v> {
     values: BTreeMap<&'v str, &'v ValueRef<'v>>,
     what: String,

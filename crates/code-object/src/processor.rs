@@ -92,7 +92,7 @@ fn parse_number(digits: &str) -> Option<u8> {
     plain.then(|| digits.parse().ok()).flatten()
 }
 
-/// What is known of one processor.
+/// Properties of one processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessorInfo {
     /// The processor.
@@ -101,9 +101,9 @@ pub struct ProcessorInfo {
     pub mach: u8,
     /// The generic target whose code this GPU runs, with the lowest generic version that covers it.
     pub generic: Option<(Processor, u8)>,
-    /// Whether SRAM ECC is selectable in a target id.
+    /// True if SRAM ECC is selectable in a target id.
     pub sramecc: bool,
-    /// Whether XNACK replay is selectable in a target id.
+    /// True if XNACK replay is selectable in a target id.
     pub xnack: bool,
 }
 

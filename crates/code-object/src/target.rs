@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Target ids, and whether code for one target runs on another.
+//! Target ids, and compatibility of code for one target with another.
 //!
 //! Sources: LLVM's AMDGPUUsage, "Target ID", "Generic Processors" and "Header" (`e_flags`).
 
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::processor::Processor;
 
-/// What an HSA ISA name puts before the target id.
+/// Prefix of HSA ISA names, in front of the target id.
 pub const HSA_ISA_PREFIX: &str = "amdgcn-amd-amdhsa--";
 
 /// Setting of a feature that a processor lets the user choose (SRAM ECC, XNACK replay).
@@ -24,7 +24,7 @@ pub enum Feature {
     On,
 }
 
-/// What code was compiled for, or what an agent runs.
+/// Target of code, or ISA of an agent.
 ///
 /// Parses from `gfx1100`, `gfx90a:sramecc+:xnack-`, `gfx11-generic`, each with or without
 /// [`HSA_ISA_PREFIX`]; prints without it.
@@ -41,7 +41,7 @@ pub struct TargetId {
     pub xnack: Feature,
 }
 
-/// Why a target id is not usable.
+/// Reason why a target id is not usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// The processor's name has not the form of one.
@@ -159,7 +159,7 @@ impl TargetId {
         Some(Self { processor, generic_version, ..*self })
     }
 
-    /// Whether code compiled for `self` runs on `agent`, one of the ISAs that a GPU reports.
+    /// Checks that code compiled for `self` runs on `agent`, one of the ISAs that a GPU reports.
     pub fn check_runs_on(&self, agent: &Self) -> Result<(), Mismatch> {
         let mut reasons = Vec::new();
         match self.processor {
@@ -195,8 +195,8 @@ impl TargetId {
         Err(mismatches)
     }
 
-    /// Why code for the generic target `self` does not run on a GPU that needs at least version
-    /// `minimum` of it (`None`: of another family).
+    /// Reason why code for the generic target `self` does not run on a GPU that needs at least version `minimum` of it
+    /// (`None`: of another family).
     fn generic_mismatch(&self, minimum: Option<u8>) -> Option<MismatchReason> {
         match minimum {
             None => Some(MismatchReason::GenericFamily),
@@ -267,7 +267,7 @@ impl FromStr for TargetId {
     }
 }
 
-/// Why code for one target does not run on another.
+/// Reason why code for one target does not run on another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MismatchReason {
     /// Code for another GPU.
@@ -285,12 +285,12 @@ pub enum MismatchReason {
     Xnack,
 }
 
-/// A code object and an agent that do not fit; its text names both targets.
+/// Mismatch of a code object and an agent. Its text names both targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What the code was compiled for.
+    /// Target of the code.
     pub code_object: TargetId,
-    /// What the agent runs.
+    /// ISA of the agent.
     pub agent: TargetId,
     /// Each reason, at least one.
     pub reasons: Vec<MismatchReason>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How the device library of `device-binaries/` is made: the map of its code objects, the choice among them, and their
+//! Build of the device library of `device-binaries/`: the map of its code objects, the choice among them, and their
 //! compiler. For that crate's build script and `cargo xtask device-binaries`.
 
 mod targets;
@@ -15,18 +15,19 @@ pub use targets::{
 };
 pub use toolchain::{DEFAULT_TOOLCHAIN, TOOLCHAINS, Toolchain};
 
-/// The environment variable with the selectors that [`expand`] takes; default: all that are prebuilt.
+/// Environment variable with the selectors that [`expand`] takes; default: all prebuilt targets.
 pub const TARGETS: &str = "AMDGPU_RS_DEVICE_BINARY_TARGETS";
-/// The one with the build mode: `prebuilt` (default) or `source`.
+/// Environment variable with the build mode: `prebuilt` (default) or `source`.
 pub const BUILD_MODE: &str = "AMDGPU_RS_DEVICE_BINARY_BUILD_MODE";
-/// The one that names what compiles in mode `source`; see [`Toolchain::find`].
+/// Environment variable with the toolchain for mode `source`; see [`Toolchain::find`].
 pub const TOOLCHAIN: &str = "AMDGPU_RS_DEVICE_TOOLCHAIN";
 
-/// What the variables choose, each empty for its default; `root` is the folder `device-binaries`. Mode `source`
-/// compiles into `out_dir`, and tells cargo, as build scripts do, which variables that depends on.
+/// Returns the code objects that the variables choose, each variable empty for its default. `root` is the folder
+/// `device-binaries`. Mode `source` compiles into `out_dir`, and prints the variables that it depends on for cargo, as
+/// build scripts do.
 ///
 /// # Errors
-/// Names that are none, files that are not there, and what the toolchain said.
+/// Unknown names, missing files, and errors of the toolchain.
 pub fn code_objects(
     root: &Path,
     out_dir: &Path,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The map of code-object targets: which code object serves a processor, and the names that select several at once.
 //!
-//! Which processor runs which generic target's code is in [`PROCESSORS`]; here is what follows from it, and the names.
-//! The lists of selectors in `device-binaries/selectors.cmake`, `selectors.bzl` and `README.md` there are written from
-//! it.
+//! [`PROCESSORS`] states which processor runs which generic target's code; this module derives the map from it, and has
+//! the names. The lists of selectors in `device-binaries/selectors.cmake`, `selectors.bzl` and `README.md` there are
+//! generated from it.
 
 use std::fmt;
 
@@ -87,7 +87,7 @@ pub fn prebuilt_targets() -> Vec<Processor> {
     targets
 }
 
-/// Whether the target's file is checked in.
+/// True if the target's file is checked in.
 pub fn is_prebuilt(target: Processor) -> bool {
     !NOT_PREBUILT.contains(&target.to_string().as_str())
 }

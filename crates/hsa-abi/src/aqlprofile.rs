@@ -47,7 +47,7 @@ c_enum! {
     }
 }
 
-/// What the library wants to know of a GPU: answers of `hsa_agent_get_info`.
+/// Properties of a GPU for the library: answers of `hsa_agent_get_info`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AqlProfileAgentInfo {
@@ -73,11 +73,11 @@ assert_layout!(AqlProfileAgentInfo, size 32,
 c_enum! {
     /// A block of the hardware that counts events (`hsa_ven_amd_aqlprofile_block_name_t`).
     AqlProfileBlock: u32 {
-        /// What launches waves.
+        /// Launcher of waves.
         SPI = 5,
         /// The sequencers of waves.
         SQ = 6,
-        /// What addresses of lanes go through first, in each compute unit.
+        /// Texture addresser of each compute unit, the first stage for addresses of lanes.
         TA = 10,
         /// The cache of each compute unit.
         TCP = 13,
@@ -100,7 +100,7 @@ pub struct AqlProfileEvent {
 
 assert_layout!(AqlProfileEvent, size 16, block_index @ 0, event_id @ 4, flags @ 8, block_name @ 12);
 
-/// What packets are to count.
+/// Events to count.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AqlProfileRequest {
@@ -129,7 +129,7 @@ pub struct AqlProfilePackets {
 assert_layout!(AqlProfilePackets, size 192, start @ 0, stop @ 64, read @ 128);
 
 c_enum! {
-    /// What a trace is asked for by: `hsa_ven_amd_aqlprofile_parameter_name_t`, and from 11 on
+    /// Parameter of a trace: `hsa_ven_amd_aqlprofile_parameter_name_t`, and from 11 on
     /// `aqlprofile_att_parameter_name_ext_t`.
     AqlTraceParameterName: u32 {
         /// The compute unit, or work-group processor, whose instructions are traced.
@@ -142,7 +142,7 @@ c_enum! {
         BUFFER_SIZE = 10,
         /// The upper ones.
         BUFFER_SIZE_HIGH = 11,
-        /// Whether it has the time of a clock that all of the system has: 2 for no.
+        /// Timestamps of the system-wide clock: 2 for none.
         RT_TIMESTAMP = 12,
     }
 }
@@ -159,7 +159,7 @@ pub struct AqlTraceParameter {
 
 assert_layout!(AqlTraceParameter, size 8, name @ 0, value @ 4);
 
-/// What packets are to trace.
+/// Parameters of a trace.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AqlTraceRequest {
@@ -189,7 +189,7 @@ assert_layout!(AqlTracePackets, size 128, start @ 0, stop @ 64);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AqlTraceCodeObject {
-    /// What the trace calls it.
+    /// Identifier in the trace.
     pub id: u64,
     /// Where it was loaded, as a distance from its own addresses.
     pub address: u64,
@@ -210,7 +210,7 @@ impl AqlTraceCodeObject {
     pub const FROM_START: u32 = 2;
 }
 
-/// What memory is for that the library asks for.
+/// Purpose of memory that the library requests.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AqlProfileBuffer(pub u32);
@@ -234,7 +234,7 @@ impl AqlProfileBuffer {
         Self(access | hint << 2)
     }
 
-    /// Whether all of `access` is asked for.
+    /// True if all of `access` is requested.
     pub const fn has(self, access: u32) -> bool {
         self.0 & access == access
     }

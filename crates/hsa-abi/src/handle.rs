@@ -17,7 +17,7 @@ macro_rules! handles {
             /// The null handle.
             pub const NULL: Self = Self { handle: 0 };
 
-            /// Whether this is the null handle.
+            /// True for the null handle.
             pub const fn is_null(self) -> bool {
                 self.handle == 0
             }

@@ -27,7 +27,7 @@ pub struct KernelDescriptor {
     pub compute_pgm_rsrc2: Rsrc2,
     /// Which user SGPRs the kernel wants, and its wave size.
     pub kernel_code_properties: KernelCodeProperties,
-    /// What is preloaded from the kernel arguments into user SGPRs.
+    /// Preload of kernel arguments into user SGPRs.
     pub kernarg_preload: KernargPreload,
     /// Zero.
     pub reserved3: [u8; 4],

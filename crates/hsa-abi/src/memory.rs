@@ -200,7 +200,7 @@ c_enum! {
 pub struct HsaPointerInfo {
     /// Bytes of this structure that the caller knows; the callee writes no more.
     pub size: u32,
-    /// What the pointer is.
+    /// Type of the pointer.
     pub pointer_type: HsaPointerType,
     /// Base address of the allocation for agents.
     pub agent_base_address: *mut c_void,
@@ -248,7 +248,7 @@ c_enum! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HsaMemoryAccessDesc {
-    /// What the agent may do.
+    /// Access of the agent.
     pub permissions: HsaAccessPermission,
     /// The agent.
     pub agent_handle: HsaAgent,

@@ -68,7 +68,7 @@ impl PacketHeader {
         HsaPacketType(self.0 as u8)
     }
 
-    /// Whether the packet starts only when all earlier packets of its queue are complete.
+    /// True if the packet starts only when all earlier packets of its queue are complete.
     pub const fn barrier(self) -> bool {
         self.0 & (1 << 8) != 0
     }
@@ -236,7 +236,7 @@ assert_layout!(AmdPm4IbPacket, size 64,
     header @ 0, ib_jump_command @ 4, dw_cnt_remain @ 20, reserved @ 24, completion_signal @ 56);
 
 impl AmdPm4IbPacket {
-    /// What [`dw_cnt_remain`](Self::dw_cnt_remain) always is.
+    /// Fixed value of [`dw_cnt_remain`](Self::dw_cnt_remain).
     pub const DW_CNT_REMAIN: u32 = 0xa;
 }
 

@@ -12,41 +12,41 @@ use core::ops::Range;
 
 use crate::aqlprofile::AqlProfileBlock;
 
-/// The registers that `SET_SH_REG` writes, which names them by their distance from the first.
+/// Registers that `SET_SH_REG` writes. It names them by their distance from the first.
 pub const SH_REGISTERS: Range<u32> = 0x2c00..0x3000;
 
-/// The same of `SET_UCONFIG_REG`.
+/// Registers that `SET_UCONFIG_REG` writes. It names them by their distance from the first.
 pub const UCONFIG_REGISTERS: Range<u32> = 0xc000..0x1_0000;
 
-/// The shader register that has a queue's kernels count.
+/// Shader register that enables counting of a queue's kernels.
 pub const COMPUTE_PERFCOUNT_ENABLE: u32 = 0x2e0b;
-/// Which parts of a die are written and read.
+/// Selects the parts of a die to write and read.
 pub const GRBM_GFX_INDEX: u32 = 0xc200;
-/// Low and high words of results, by turns.
+/// Low words of results, each followed by the high word.
 pub const TA_PERFCOUNTER0_LO: u32 = 0xd2c0;
-/// Low and high words of results, by turns.
+/// Low words of results, each followed by the high word.
 pub const TCP_PERFCOUNTER0_LO: u32 = 0xd340;
-/// The high words of results; low ones are between them.
+/// High words of results, each followed by the low word.
 pub const SPI_PERFCOUNTER0_HI: u32 = 0xd180;
-/// The low words of results; high ones are between them.
+/// Low words of results, each followed by the high word.
 pub const SQ_PERFCOUNTER0_LO: u32 = 0xd1c0;
 /// Resets, starts, stops and samples all counters.
 pub const CP_PERFMON_CNTL: u32 = 0xd808;
-/// What the first counter counts.
+/// Event of the first counter.
 pub const SPI_PERFCOUNTER0_SELECT: u32 = 0xd980;
-/// What the first counter counts; others follow.
+/// Event of the first counter; others follow.
 pub const SQ_PERFCOUNTER0_SELECT: u32 = 0xd9c0;
-/// Of which kinds of shaders.
+/// Kinds of shaders to count.
 pub const SQ_PERFCOUNTER_CTRL: u32 = 0xd9e0;
-/// On which parts; up to gfx9.
+/// Parts to count; up to gfx9.
 pub const SQ_PERFCOUNTER_MASK: u32 = 0xd9e1;
-/// From gfx11 on: of which virtual machines, and [`FORCE_EN`].
+/// From gfx11 on: virtual machines to count, and [`FORCE_EN`].
 pub const SQ_PERFCOUNTER_CTRL2: u32 = 0xd9e2;
-/// What the first counter counts; between it and the next is a register of its own.
+/// Event of the first counter. A register of another kind lies between it and the next.
 pub const TA_PERFCOUNTER0_SELECT: u32 = 0xdac0;
-/// What the first counter counts; between it, the next and the others are registers of their own.
+/// Event of the first counter. Registers of another kind lie between it, the next and the others.
 pub const TCP_PERFCOUNTER0_SELECT: u32 = 0xdb40;
-/// Has the clock of counters run; up to gfx9.
+/// Enables the clock of counters; up to gfx9.
 pub const RLC_PERFMON_CLK_CNTL: u32 = 0xdcbf;
 
 /// [`GRBM_GFX_INDEX`]: all shader arrays.
@@ -88,7 +88,7 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// That of a processor, `gfx942` for example; none of those whose counters are not known.
+    /// Generation of a processor, e.g. `gfx942`; `None` if its counters are unknown.
     pub fn of(processor: &str) -> Option<Self> {
         let number = processor.strip_prefix("gfx")?;
         match number.len() {
@@ -123,7 +123,7 @@ pub enum Numbering {
 }
 
 impl Numbering {
-    /// That of a processor, `gfx942` for example; none of those whose events are not known.
+    /// Numbering of a processor, e.g. `gfx942`; `None` if its events are unknown.
     pub fn of(processor: &str) -> Option<Self> {
         match processor {
             "gfx900" | "gfx902" | "gfx904" | "gfx906" => Some(Self::Gfx9),
@@ -146,11 +146,11 @@ impl Numbering {
 pub enum Block {
     /// The sequencers of waves.
     Sq,
-    /// What launches waves on a shader engine.
+    /// Launcher of waves on a shader engine.
     Spi,
-    /// What addresses of vector memory go through first, in each compute unit; known of gfx9.
+    /// Texture addresser of each compute unit, the first stage for vector memory addresses; known for gfx9.
     Ta,
-    /// The vector cache of each compute unit; known of gfx9.
+    /// Vector cache of each compute unit; known for gfx9.
     Tcp,
 }
 
@@ -173,7 +173,7 @@ impl Block {
         Self::ALL.into_iter().find(|of| of.of_events() == block)
     }
 
-    /// What it is called.
+    /// Name of the block.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sq => "SQ",
@@ -241,20 +241,20 @@ impl Block {
     }
 }
 
-/// What blocks count.
+/// An event that blocks count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerfEvent {
     /// Clock cycles with waves.
     BusyCycles,
     /// Waves launched.
     Waves,
-    /// Those of 32 lanes.
+    /// Waves of 32 lanes.
     Waves32,
-    /// Those of 64 lanes.
+    /// Waves of 64 lanes.
     Waves64,
-    /// Vector instructions that compute.
+    /// Vector ALU instructions.
     InstsValu,
-    /// Scalar instructions that compute.
+    /// Scalar ALU instructions.
     InstsSalu,
     /// Scalar memory instructions.
     InstsSmem,
@@ -262,25 +262,25 @@ pub enum PerfEvent {
     InstsLds,
     /// Vector memory instructions.
     InstsVmem,
-    /// Those that read.
+    /// Vector memory instructions that read.
     InstsVmemRd,
-    /// Those that write.
+    /// Vector memory instructions that write.
     InstsVmemWr,
     /// Flat instructions.
     InstsFlat,
     /// Vector memory instructions that load by the texture unit.
     InstsTexLoad,
-    /// Those that store.
+    /// Vector memory instructions that store by the texture unit.
     InstsTexStore,
     /// Clock cycles of all waves.
     WaveCycles,
     /// Clock cycles in which LDS is used with addresses of lanes; up to gfx9.
     LdsIdxActive,
-    /// Those in which it waits, as lanes want different dwords of a bank; up to gfx9.
+    /// Clock cycles in which LDS waits because lanes access different dwords of a bank; up to gfx9.
     LdsBankConflict,
-    /// The first of both from gfx10 on.
+    /// Clock cycles in which LDS is used with addresses of lanes; from gfx10 on.
     SqcLdsIdxActive,
-    /// The second.
+    /// Clock cycles in which LDS waits because lanes access different dwords of a bank; from gfx10 on.
     SqcLdsBankConflict,
     /// Workgroups launched.
     Threadgroups,
@@ -379,8 +379,8 @@ impl PerfEvent {
         Self::ALL.into_iter().find(|event| event.block() == block && event.number(numbering) == Some(number))
     }
 
-    /// Whether what it counts is known without hardware, as the software GPU has to know it: public documents leave
-    /// open whether atomics read or write, and which instructions the texture unit's are.
+    /// True if public documents define the event, which the software GPU needs. They leave open whether atomics read or
+    /// write, and which instructions the texture unit executes.
     pub fn is_documented(self) -> bool {
         use PerfEvent::*;
         !matches!(self, InstsVmemRd | InstsVmemWr | InstsFlat | InstsTexLoad | InstsTexStore | WaveCycles)

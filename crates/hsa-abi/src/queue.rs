@@ -27,7 +27,7 @@ pub const HSA_QUEUE_FEATURE_AGENT_DISPATCH: u32 = 2;
 #[repr(C)]
 #[derive(Debug)]
 pub struct HsaQueue {
-    /// Who may produce packets.
+    /// Single or multiple producers.
     pub queue_type: HsaQueueType,
     /// `hsa_queue_feature_t` bits.
     pub features: u32,
@@ -61,7 +61,7 @@ c_enum! {
     HsaQueuePriority: u32 {
         /// Below the others.
         LOW = 0,
-        /// What queues have at first.
+        /// Default of queues.
         NORMAL = 1,
         /// Above the others.
         HIGH = 2,

@@ -69,7 +69,7 @@ c_enum! {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct AmdSignal {
-    /// What the signal is.
+    /// Kind of the signal.
     pub kind: AmdSignalKind,
     /// The value for [`AmdSignalKind::USER`]; the address of the hardware doorbell, a `u64` that
     /// takes the id of the last packet written, for [`AmdSignalKind::DOORBELL`].

@@ -94,7 +94,7 @@ c_enum! {
 }
 
 impl HsaStatus {
-    /// Whether this is [`SUCCESS`](Self::SUCCESS) or [`INFO_BREAK`](Self::INFO_BREAK).
+    /// True for [`SUCCESS`](Self::SUCCESS) and [`INFO_BREAK`](Self::INFO_BREAK).
     pub const fn is_ok(self) -> bool {
         self.0 <= Self::INFO_BREAK.0
     }

@@ -5,9 +5,9 @@
 //! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_11_0_0` and `gc_12_0_0` headers, tokens those
 //! of its `soc21_enum.h` and of ROCm's `gfx9_primitives.h`. Each shader engine has a trace of its own.
 
-/// The shader register that has a queue's waves traced, from gfx10 on.
+/// Shader register that enables traces of a queue's waves, from gfx10 on.
 pub const COMPUTE_THREAD_TRACE_ENABLE: u32 = 0x2e1e;
-/// What is written here goes to the trace; three more of these follow from two before it on.
+/// User data: values written here go to the trace. There are four such registers, from two before this one on.
 pub const SQ_THREAD_TRACE_USERDATA_2: u32 = 0xc342;
 
 /// Bytes of a page: addresses and lengths of buffers are in these.
@@ -27,7 +27,7 @@ pub mod gfx9 {
     pub const SQ_THREAD_TRACE_TOKEN_MASK: u32 = 0xc333;
     /// [`RESET_BUFFER`].
     pub const SQ_THREAD_TRACE_CTRL: u32 = 0xc335;
-    /// Whether there is a trace: [`MODE`].
+    /// Switches the trace on or off: [`MODE`].
     pub const SQ_THREAD_TRACE_MODE: u32 = 0xc336;
     /// The buffer's first page, upper 4 bits.
     pub const SQ_THREAD_TRACE_BASE2: u32 = 0xc337;
@@ -86,7 +86,7 @@ pub mod gfx11 {
     pub const SQ_THREAD_TRACE_BUF0_BASE: u32 = 0xd9e8;
     /// gfx11: the upper 4 bits, and from bit 8 on its length in pages.
     pub const SQ_THREAD_TRACE_BUF0_SIZE: u32 = 0xd9e9;
-    /// Whether there is a trace: [`MODE`].
+    /// Switches the trace on or off: [`MODE`].
     pub const SQ_THREAD_TRACE_CTRL: u32 = 0xd9ec;
     /// Which work-group processor and SIMD unit have their instructions traced.
     pub const SQ_THREAD_TRACE_MASK: u32 = 0xd9ed;

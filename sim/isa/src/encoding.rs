@@ -5,8 +5,8 @@ use crate::target::Targets;
 
 /// The encoding an instruction was found in (RDNA3 ISA document, chapter 15 "Microcode Formats").
 ///
-/// The same [`Op`](crate::Op) may come in several encodings (`v_add_f32` is VOP2, VOP3 or half a VOPD); operands and
-/// modifiers land in the same fields of [`Inst`](crate::Inst) whichever it was, so an executor rarely needs this.
+/// One [`Op`](crate::Op) may have several encodings (`v_add_f32` is VOP2, VOP3 or half a VOPD). Operands and modifiers
+/// are in the same fields of [`Inst`](crate::Inst) in all of them, so an executor rarely needs the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Format {
@@ -36,7 +36,7 @@ pub enum Format {
     Vop3p,
     /// Two vector operations issued as one (wave32 only).
     Vopd,
-    /// The same in three dwords, with up to three sources and `neg` in each operation (gfx1250).
+    /// Two vector operations in three dwords, with up to three sources and `neg` in each operation (gfx1250).
     Vopd3,
     /// Local and global data share.
     Ds,
@@ -127,7 +127,7 @@ impl Ty {
         }
     }
 
-    /// Whether it is a single 16-bit value.
+    /// True for a single 16-bit value.
     pub const fn is_16(self) -> bool {
         matches!(self, Ty::I16 | Ty::F16 | Ty::BF16)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What decoding fails with.
+//! Errors of the decoder.
 
 use std::fmt;
 
@@ -40,18 +40,18 @@ pub struct DecodeError {
     pub words: Vec<u32>,
     /// Byte offset of the first of them in the code, as told by [`DecodeError::at`]; 0 before.
     pub offset: u64,
-    /// What is wrong.
+    /// The fault.
     pub fault: DecodeFault,
 }
 
 impl DecodeError {
-    /// The same error, placed at byte `offset` of the code.
+    /// Returns the error, placed at byte `offset` of the code.
     pub fn at(mut self, offset: u64) -> Self {
         self.offset = offset;
         self
     }
 
-    /// What is wrong, in words, with the mnemonic where there is one.
+    /// Describes the fault, with the mnemonic if there is one.
     pub fn reason(&self) -> String {
         let target = self.target;
         match (self.fault, self.mnemonic()) {

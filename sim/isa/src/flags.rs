@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What sets ops apart from others of their encodings.
+//! Flags: properties of an op that differ from others of its encodings.
 
 bitflags::bitflags! {
-    /// Properties of an op, in its row. What they say of results is what a simulator has to know where caches are
-    /// coherent and each instruction ends before the next begins.
+    /// Properties of an op, in its row of the table. Properties of results suffice for a simulator with coherent
+    /// caches, in which each instruction ends before the next begins.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Flags: u64 {
         /// Accumulates: its old destination is one source more, after those of the row.

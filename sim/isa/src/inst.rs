@@ -90,12 +90,12 @@ impl Operand {
         }
     }
 
-    /// Whether it is an inline constant or a literal.
+    /// True for an inline constant or a literal.
     pub fn is_constant(self) -> bool {
         matches!(self, Operand::Inline(_) | Operand::Literal(_) | Operand::Literal64(_))
     }
 
-    /// Whether the slot is unused.
+    /// True if the slot is unused.
     pub fn is_none(self) -> bool {
         self == Operand::None
     }
@@ -148,7 +148,7 @@ pub enum Select {
     Dword,
 }
 
-/// What SDWA does with the bits of the destination that it does not select.
+/// Effect of SDWA on the destination's bits that it does not select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unused {
     /// They become 0.
@@ -168,7 +168,7 @@ pub enum Unused {
 pub struct Sdwa {
     /// Where the result goes.
     pub dst: Select,
-    /// What happens to the rest of the destination.
+    /// Effect on the rest of the destination.
     pub unused: Unused,
     /// The parts that sources 0 and 1 are.
     pub src: [Select; 2],
@@ -254,7 +254,7 @@ pub struct Mem {
 pub struct Inst {
     /// The target it was decoded for.
     pub target: Target,
-    /// What it does.
+    /// Operation.
     pub op: Op,
     /// The encoding it was found in.
     pub format: Format,

@@ -18,7 +18,7 @@ pub struct OpInfo {
     pub sdst: Ty,
     /// Types of the sources, in the slots of [`crate::Inst::src`].
     pub src: &'static [Ty],
-    /// What sets it apart from others of its encodings.
+    /// Properties that differ from others of its encodings.
     pub flags: Flags,
     /// The targets that have it.
     pub encodings: &'static [Encoding],
@@ -58,17 +58,17 @@ macro_rules! define_ops {
 crate::table::with_rows!(define_ops);
 
 impl Op {
-    /// Whether it has the scales of the matrix op after it, which is then one instruction with it (gfx1250, VOP3PX2).
+    /// True if it has the scales of the matrix op after it, and forms one instruction with it (gfx1250, VOP3PX2).
     pub fn loads_scales(self) -> bool {
         matches!(self, Op::VWmmaLdScalePairedB32 | Op::VWmmaLdScale16PairedB64)
     }
 
-    /// Whether it is a matrix op that may have scales before it.
+    /// True for a matrix op that may have scales before it.
     pub fn takes_scales(self) -> bool {
         matches!(self, Op::VWmmaF3216x16x128F8f6f4 | Op::VWmmaF3232x16x128F4)
     }
 
-    /// Whether its row has all of `flags`.
+    /// True if its row has all of `flags`.
     pub fn has(self, flags: Flags) -> bool {
         self.info().flags.contains(flags)
     }
@@ -93,13 +93,13 @@ impl Op {
         self.info().name
     }
 
-    /// Whether it is encoded both in 32 and in 64 bits on `target`, so that LLVM tells them apart by `_e32` and `_e64`.
+    /// True if it has both a 32-bit and a 64-bit encoding on `target`, which LLVM distinguishes by `_e32` and `_e64`.
     pub(crate) fn has_two_sizes(self, target: Target) -> bool {
         let short = |encoding: &Encoding| matches!(encoding.format, Format::Vop1 | Format::Vop2 | Format::Vopc);
         self.encodings(target).any(short) && !self.is_short_only(target)
     }
 
-    /// Whether it is of the short vector encodings and has no VOP3 form on `target`.
+    /// True if it has a short vector encoding and no VOP3 form on `target`.
     pub(crate) fn is_short_only(self, target: Target) -> bool {
         self.has(Flags::SHORT_ONLY) && !(self.has(Flags::LONG_ON_GFX9) && target.is_gfx9())
     }
@@ -112,7 +112,7 @@ impl Op {
         }
     }
 
-    /// Whether the data field is a number: how much is fetched, or how.
+    /// True if the data field is a number: the amount or kind of a fetch.
     pub(crate) fn has_immediate_data(self) -> bool {
         self.has(Flags::PREFETCH) || matches!(self, Op::SAtcProbe | Op::SAtcProbeBuffer)
     }

@@ -47,28 +47,28 @@ impl Target {
         }
     }
 
-    /// Whether it is of the GFX9 family: encodings of GCN, waves of 64 lanes only.
+    /// True for the GFX9 family: encodings of GCN, waves of 64 lanes only.
     pub const fn is_gfx9(self) -> bool {
         Targets::GFX9.contains(self)
     }
 
-    /// Whether it comes before RDNA3, which made halves of VGPRs operands and dropped SDWA.
+    /// True for targets before RDNA3, which made halves of VGPRs operands and dropped SDWA.
     pub const fn is_before_gfx11(self) -> bool {
         self.is_gfx9() || matches!(self, Target::Gfx1010 | Target::Gfx1030)
     }
 
-    /// Whether it is of the GFX12 family: memory encodings of three dwords, hints and scopes, split barriers.
+    /// True for the GFX12 family: memory encodings of three dwords, hints and scopes, split barriers.
     pub const fn is_gfx12(self) -> bool {
         matches!(self, Target::Gfx1200 | Target::Gfx1250)
     }
 
-    /// Whether a lane's registers are one file of VGPRs and AGPRs, so that memory instructions take either (gfx90a and
+    /// True if a lane's registers are one file of VGPRs and AGPRs, so that memory instructions take either (gfx90a and
     /// later).
     pub const fn has_unified_registers(self) -> bool {
         matches!(self, Target::Gfx90a | Target::Gfx942)
     }
 
-    /// Whether tuples of lane registers start with an even one (CDNA2 ISA, "VGPR alignment"; gfx1250).
+    /// True if tuples of lane registers start with an even one (CDNA2 ISA, "VGPR alignment"; gfx1250).
     pub const fn has_aligned_tuples(self) -> bool {
         self.has_unified_registers() || matches!(self, Target::Gfx1250)
     }
@@ -89,7 +89,7 @@ impl Targets {
         Targets(self.0 | other.0)
     }
 
-    /// Whether `target` is one of them.
+    /// True if the set contains `target`.
     pub const fn contains(self, target: Target) -> bool {
         self.0 & Targets::only(target).0 != 0
     }

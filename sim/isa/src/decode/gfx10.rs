@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What GFX10 (RDNA1 and RDNA2) encodes its own way: memory. Its vector encodings are RDNA3's with GFX9's SDWA.
+//! Encodings that are particular to GFX10 (RDNA1 and RDNA2): memory. Its vector encodings are RDNA3's with GFX9's SDWA.
 //!
 //! AMD "RDNA 2 Instruction Set Architecture", chapter 13 "Microcode Formats".
 

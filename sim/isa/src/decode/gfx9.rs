@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What GFX9 encodes its own way: the choice of encoding, matrix instructions and memory.
+//! Encodings that are particular to GFX9: the choice of encoding, matrix instructions and memory.
 //!
 //! Vega ISA, chapter 13 "Microcode Formats"; CDNA3 ISA, chapter 13, for matrices, AGPRs and the cache bits.
 

@@ -38,7 +38,7 @@ pub(super) fn flat_format(segment: u32) -> Result<Format, DecodeFault> {
     }
 }
 
-/// Whether the op is an atomic that returns the old value only with `glc`.
+/// True if the op is an atomic that returns the old value only with `glc`.
 pub(super) fn returns_with_glc(op: Op) -> bool {
     op.has(Flags::ATOMIC)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What all encodings share: dwords, literals, operands by their codes, and what is checked when all fields are read.
+//! Common part of all encodings: dwords, literals, operands by their codes, and the checks after all fields are read.
 
 use super::lookup::lookup;
 use crate::constant::{float, integer};
@@ -16,7 +16,7 @@ pub(super) struct Reader<'a> {
     pub(super) taken: usize,
     /// The literal, once read: an instruction has at most one, which several operands may name.
     literal: Option<u32>,
-    /// The same for one of 64 bits.
+    /// The 64-bit literal, once read.
     literal64: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
         lookup(self.target, format, code).ok_or(DecodeFault::Opcode { format, code: code as u16 })
     }
 
-    /// What is left to do when all fields are read.
+    /// Completes the instruction after all fields are read.
     pub(super) fn finish(&self, mut inst: Inst) -> Result<Inst, DecodeFault> {
         let keep = modifier_mask(inst.op, self.target);
         inst.neg &= keep;

@@ -289,7 +289,7 @@ fn op_sel_mask(op: Op, target: Target) -> u8 {
     sources | u8::from(info.dst.is_16()) << 3
 }
 
-/// Whether a VOP3 op before gfx11 chooses halves of registers.
+/// True if a VOP3 op before gfx11 chooses halves of registers.
 fn chooses_halves(op: Op, target: Target) -> bool {
     op.has(Flags::HALVES) && op.encodings(target).all(|encoding| encoding.format == Format::Vop3)
 }

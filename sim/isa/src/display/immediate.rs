@@ -92,7 +92,7 @@ fn delay_alu(value: u16, f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// What `s_delay_alu` waits for.
+/// Dependency that `s_delay_alu` waits for.
 struct Dependency(u16);
 
 impl Display for Dependency {

@@ -118,7 +118,7 @@ fn inline(f: &mut Formatter<'_>, bits: u64, ty: Ty) -> fmt::Result {
     }
 }
 
-/// Whether LLVM marks a literal with `lit(...)`: its value could be an inline constant.
+/// True if LLVM marks a literal with `lit(...)`: its value could be an inline constant.
 fn could_be_inline(bits: u32, ty: Ty) -> bool {
     let small = |value: i64| (-16..=64).contains(&value);
     let float = |bits: u32, ty| float_constant(u64::from(bits), ty).is_some();

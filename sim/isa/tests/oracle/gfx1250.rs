@@ -53,7 +53,7 @@ fn what_gfx1250_dropped_does_not_decode() {
     assert!(wrong.is_empty(), "{} of {dropped} decode:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Whether the op is never the first of two.
+/// True if the op is never the first of two.
 fn is_second_only(op: Op) -> bool {
     matches!(op, Op::VBitop2B32 | Op::VMaxI32 | Op::VMinI32)
 }

@@ -366,7 +366,7 @@ fn has_named_immediate(op: Op) -> bool {
         )
 }
 
-/// What the decoder makes of `words`, as text; an error or a wrong length is part of it.
+/// The decoder's result for `words`, as text; an error or a wrong length is part of it.
 fn decoded(target: Target, words: &[u32]) -> String {
     match decode(target, words) {
         Ok(inst) if usize::from(inst.size) == words.len() * 4 => inst.to_string(),
@@ -375,7 +375,7 @@ fn decoded(target: Target, words: &[u32]) -> String {
     }
 }
 
-/// Whether a tuple of lane registers starts with an odd one, which LLVM disassembles where it does not assemble it.
+/// True if a tuple of lane registers starts with an odd one. LLVM disassembles such a tuple but does not assemble it.
 fn has_odd_tuple(text: &str) -> bool {
     let starts = text.match_indices("v[").chain(text.match_indices("a["));
     starts.into_iter().any(|(at, _)| {

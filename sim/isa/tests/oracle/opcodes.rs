@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What LLVM's disassembler knows beside the rows of the table.
+//! Opcodes that LLVM's disassembler knows beyond the rows of the table.
 //!
 //! LLVM has no list of opcodes to ask for: each opcode of each encoding is tried with random operands, and counts as
 //! known if LLVM takes any of them for one instruction.
@@ -280,7 +280,7 @@ fn flat(family: Family, format: &str, code: u32, random: &mut Random) -> Vec<u32
     }
 }
 
-/// What no kernel of compute has.
+/// Graphics instructions, which no compute kernel has.
 fn graphics(family: Family, format: &str, code: u32, random: &mut Random) -> Vec<u32> {
     let register = |random: &mut Random| random.below(50) * 4;
     let (data, address) = (register(random), register(random));
