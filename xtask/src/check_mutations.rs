@@ -299,7 +299,7 @@ fn kind(text: &str) -> Option<(Kind, u32)> {
         // One wait state stays: there is no instruction that takes none.
         return n.trim_start_matches("0x").parse::<u32>().is_ok_and(|n| n > 0).then_some((Kind::Hazard, NOP));
     }
-    if starts(&["s_waitcnt_depctr", "s_wait_alu", "v_nop"]) {
+    if starts(&["s_waitcnt_depctr", "s_wait_alu", "s_wait_xcnt", "v_nop"]) {
         return Some((Kind::Hazard, NOP));
     }
     if starts(&["s_wait"]) {
@@ -338,6 +338,7 @@ mod tests {
             ("s_wait_loadcnt 0x0", Some(Kind::Wait)),
             ("s_waitcnt_depctr 0xfff", Some(Kind::Hazard)),
             ("s_wait_alu 0xfffe", Some(Kind::Hazard)),
+            ("s_wait_xcnt 0x0", Some(Kind::Hazard)),
             ("s_nop 3", Some(Kind::Hazard)),
             ("s_nop 0", None),
             ("s_barrier_signal -1", Some(Kind::Barrier)),

@@ -336,6 +336,47 @@ fn gfx1010_has_hazards_that_gfx1030_has_not() {
 }
 
 #[test]
+fn registers_of_accesses_that_gfx1250_may_make_again_are_kept() {
+    for text in [
+        "s_load_b64 s[4:5], s[0:1], 0x0
+         ? s_wait_xcnt 0x0
+         s_mov_b32 s0, 0",
+        "s_load_b64 s[4:5], s[0:1], 0x0
+         s_load_b64 s[6:7], s[0:1], 0x0
+         ? s_wait_kmcnt 0x0
+         s_mov_b32 s1, 0",
+        "global_load_b32 v1, v0, s[4:5]
+         ? s_wait_xcnt 0x0
+         s_mov_b32 s4, 0",
+        // Translations are in order; so are loads, and their data come behind them.
+        "global_load_b32 v1, v0, s[4:5]
+         global_load_b32 v2, v3, s[4:5]
+         ? s_wait_xcnt 0x1
+         v_mov_b32_e32 v0, 0",
+        "global_load_b32 v1, v0, s[4:5]
+         global_load_b32 v2, v3, s[4:5]
+         ? s_wait_loadcnt 0x1
+         v_mov_b32_e32 v0, 0",
+        // Vector memory is behind scalar memory.
+        "global_load_b32 v1, v0, s[4:5]
+         ? s_load_b32 s8, s[0:1], 0x0
+         v_mov_b32_e32 v0, 0",
+    ] {
+        needs("gfx1250", text, "may have to be made again");
+    }
+    let too_high = "global_load_b32 v1, v0, s[4:5]\ns_wait_xcnt 0x1\nv_mov_b32_e32 v0, 0";
+    assert_eq!(found("gfx1250", too_high, false).len(), 1);
+    // Vector memory itself is in order, and code that waits for registers waits for their reads.
+    let behind = "global_load_b32 v1, v0, s[4:5]\nglobal_load_b32 v0, v3, s[4:5]";
+    assert_eq!(found("gfx1250", behind, false), []);
+    let expert = "s_setreg_imm32_b32 hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 2
+                  global_load_b32 v1, v0, s[4:5]
+                  v_mov_b32_e32 v0, 0";
+    assert_eq!(found("gfx1250", expert, false), []);
+    assert_eq!(found("gfx1201", "global_load_b32 v1, v0, s[4:5]\nv_mov_b32_e32 v0, 0", false), []);
+}
+
+#[test]
 fn a_permutation_behind_v_cmpx_needs_vector_arithmetic() {
     for cpu in ["gfx1010", "gfx1100", "gfx1201", "gfx1250"] {
         needs(

@@ -50,6 +50,8 @@ pub(crate) struct Look<'a> {
     /// The micro-operation that it belongs to, and those before.
     pub op: u32,
     pub window: &'a Window,
+    /// The program sets SCHED_MODE: it waits for registers that hardware would wait for.
+    pub is_expert: bool,
 }
 
 impl<'a> Look<'a> {

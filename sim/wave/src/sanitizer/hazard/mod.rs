@@ -50,6 +50,8 @@ pub(crate) struct Hazards {
     asks: Vec<u32>,
     /// Scalar registers have to be followed.
     follows: bool,
+    /// See [`Look::is_expert`].
+    is_expert: bool,
 }
 
 /// What a wave has come through.
@@ -103,7 +105,10 @@ impl Hazards {
         let bit = |facts: &Facts, (n, rule): (usize, &&Rule)| u32::from(facts.kind.intersects(rule.later)) << n;
         let asks =
             facts.iter().map(|facts| rules.iter().enumerate().fold(0, |bits, rule| bits | bit(facts, rule))).collect();
-        Hazards { facts, rules, asks, follows: target == Target::Gfx1200 }
+        const SCHED_MODE: u16 = 26;
+        let sets = |facts: &Facts| facts.kind.contains(Kind::SETREG) && facts.simm & 63 == SCHED_MODE;
+        let is_expert = target.is_gfx12() && facts.iter().any(sets);
+        Hazards { facts, rules, asks, follows: target == Target::Gfx1200, is_expert }
     }
 
     /// Whether there is something to find.
@@ -127,7 +132,8 @@ impl Hazards {
                 if !trail.has_within(rule.earlier, rule.within) {
                     continue;
                 }
-                let look = Look { target, this, number, facts: &self.facts, of, op, window: &trail.window };
+                let (facts, window, is_expert) = (&self.facts, &trail.window, self.is_expert);
+                let look = Look { target, this, number, facts, of, op, window, is_expert };
                 if let Some(hazard) = (rule.look)(&look) {
                     tell(number, hazard);
                 }

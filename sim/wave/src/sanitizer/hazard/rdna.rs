@@ -4,6 +4,7 @@
 use super::Rule;
 use super::facts::{AluCounter, Facts, Kind, Regs};
 use super::look::{Hazard, Look};
+use crate::hardware::slot;
 use sim_isa::{Flags, Op, Target};
 
 /// However many wait states are between.
@@ -61,6 +62,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule { on: GFX1250, earlier: Kind::XDL, later: Kind::VALU, within: ANY, look: beside_matrix },
     // `fixSetRegMode` of LLVM 23.
     Rule { on: GFX1250, earlier: Kind::VALU, later: Kind::SETREG, within: ANY, look: mode },
+    // X_CNT of `SIInsertWaitcnts.cpp`.
+    Rule {
+        on: GFX1250,
+        earlier: Kind::VMEM.union(Kind::SMEM),
+        later: Kind::VALU.union(Kind::SALU).union(Kind::SMEM).union(Kind::LDS),
+        within: ANY,
+        look: translation,
+    },
     // `fixScratchBaseForwardingHazard`.
     Rule {
         on: GFX1250,
@@ -362,6 +371,85 @@ fn mode(look: &Look) -> Option<Hazard> {
     let (other, _) = vectors.find(|(_, facts)| !facts.kind.contains(Kind::NOP))?;
     let what = "MODE is set behind vector arithmetic: two v_nop are needed in front of s_setreg";
     Some(Hazard { what: what.to_owned(), other })
+}
+
+/// A register that a memory access reads is overwritten while the access may have to be made again, as its address is
+/// not translated yet. Addresses of vector memory are translated in order, and before its data come back; so are those
+/// of scalar memory before the last of its data. Vector memory waits for scalar memory, and the other way around. What
+/// is behind a branch or a call is left out, as LLVM forgets it at functions and at some joins; so are vector registers
+/// in code that sets SCHED_MODE, of which LLVM waits for reads alone (`vm_vsrc`).
+fn translation(look: &Look) -> Option<Hazard> {
+    let is_register = |regs: &Regs| match regs.is_scalar() {
+        true => regs.named().any(|slot| slot < slot::SGPRS),
+        false => !look.is_expert,
+    };
+    let written: Vec<Regs> = look.this.writes().filter(is_register).collect();
+    if written.is_empty() {
+        return None;
+    }
+    // How many more accesses of each kind may be under way; the accesses of vector memory so far.
+    let [mut translations, mut loads, mut stores, mut asyncs] = [u32::MAX; 4];
+    let (mut is_scalar_done, mut vectors) = (false, 0);
+    let mut is_scalar = None;
+    for (other, facts) in look.back() {
+        let most = |shift: u16| u32::from(facts.simm >> shift & 63);
+        match facts.op {
+            Op::SWaitXcnt => {
+                translations = translations.min(most(0));
+                is_scalar_done |= most(0) == 0;
+            }
+            Op::SWaitKmcnt => is_scalar_done |= most(0) == 0,
+            Op::SWaitLoadcnt => loads = loads.min(most(0)),
+            Op::SWaitStorecnt => stores = stores.min(most(0)),
+            Op::SWaitLoadcntDscnt => loads = loads.min(most(8)),
+            Op::SWaitStorecntDscnt => stores = stores.min(most(8)),
+            Op::SWaitAsynccnt => asyncs = asyncs.min(most(0)),
+            Op::SWaitIdle => return None,
+            Op::SSwappcB64 | Op::SSetpcB64 | Op::SCallB64 => return None,
+            _ if facts.kind.contains(Kind::BRANCH) => return None,
+            op if op.has(Flags::NOP) || !facts.kind.intersects(Kind::VMEM | Kind::SMEM) => continue,
+            _ => {}
+        }
+        if !facts.kind.intersects(Kind::VMEM | Kind::SMEM) {
+            continue;
+        }
+        let of_scalars = facts.kind.contains(Kind::SMEM);
+        if *is_scalar.get_or_insert(of_scalars) != of_scalars
+            || of_scalars && is_scalar_done
+            || !of_scalars && look.this.kind.contains(Kind::SMEM)
+        {
+            return None;
+        }
+        let is_async = facts.op.has(Flags::ASYNC);
+        if !of_scalars {
+            let counter = match facts.dst() {
+                _ if is_async => &mut asyncs,
+                Some(_) => &mut loads,
+                None => &mut stores,
+            };
+            if translations == 0 || *counter == 0 {
+                return None;
+            }
+            *counter = counter.saturating_sub(1);
+            translations = translations.saturating_sub(1);
+        }
+        // What looks like the destination is the LDS address.
+        let address = facts.dst().filter(|_| is_async);
+        let read = written
+            .iter()
+            .find(|regs| facts.reads_any_of(**regs) || address.is_some_and(|address| address.overlaps(**regs)));
+        if let Some(regs) = read {
+            let what = format!(
+                "{} is read by a memory access that may have to be made again, and overwritten: s_wait_xcnt {:#x} is \
+                 needed between the two",
+                regs.name(),
+                if of_scalars { 0 } else { vectors }
+            );
+            return Some(Hazard { what, other });
+        }
+        vectors += 1;
+    }
+    None
 }
 
 /// The base of scratch is read when s102 or s103, which it is, were written fewer than ten writes of scalar registers
