@@ -8,7 +8,7 @@
 //! share a scalar cache. A unit keeps vector stores until one of these events:
 //!
 //! * one of its waves waits for its stores, or has an instruction performed in the L2 (an atomic, a store of agent
-//! scope   or more, a write-back);
+//!   scope or more, a write-back);
 //! * a packet releases to its agent;
 //! * waves have had many turns, or nothing has run for a while.
 //!

@@ -6,7 +6,7 @@
 //! or may be ordered in a way that the sim cannot see, by
 //!
 //! * the barrier bit of a packet, between the packets in front of it in its queue, and itself and the packets behind
-//! it;
+//!   it;
 //! * a PM4 command that waits for kernels (CS_PARTIAL_FLUSH), between the commands before it in its packet and those
 //!   behind it;
 //! * a barrier packet that waits for signals, or PM4 commands: everything that has completed when the packet completes
