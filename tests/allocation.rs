@@ -301,7 +301,8 @@ fn memory_that_was_not_used_comes_back_as_old_as_it_was() {
     drop((first, second));
 }
 
-/// What is too large for a range has a slab of its own, which goes when the deallocation is complete and not before.
+/// An allocation that is too large for a range gets a slab of its own. The slab is freed when the deallocation is
+/// complete and not before.
 #[test]
 fn memory_of_its_own_is_freed_when_its_last_use_is_over() {
     let rig = Rig::with(&[("default_pool_range_length", "1048576")]);

@@ -28,14 +28,14 @@ fn allocated(rig: &Rig, size: usize) -> BufferRef {
     buffer
 }
 
-/// Writes element `index` of 4 bytes of a buffer, which is well.
+/// Writes element `index` of 4 bytes of a buffer, which must succeed.
 fn write(rig: &Rig, faults: &ExecutableRef, buffer: &BufferRef, index: i64) {
     let done = rig.semaphore();
     rig.dispatch(1, &[], &[(&done, 1)], (faults, "write_at"), &index.to_le_bytes(), &[buffer]).unwrap();
     wait(&done, 1).unwrap();
 }
 
-/// The same of an element that is outside of the buffer; what is said of its place.
+/// Writes an element outside of the buffer, which must fail with `place` in the error.
 fn write_outside(rig: &Rig, faults: &ExecutableRef, buffer: &BufferRef, index: i64, place: &str) {
     let done = rig.semaphore();
     rig.dispatch(1, &[], &[(&done, 1)], (faults, "write_at"), &index.to_le_bytes(), &[buffer]).unwrap();
@@ -86,7 +86,7 @@ fn memory_that_went_back_to_its_pool_is_nobodys_until_it_is_carved_again() {
     });
 }
 
-/// What a queue was given ahead uses memory that was given back by then.
+/// Work submitted ahead uses memory whose deallocation is already submitted.
 #[test]
 fn memory_is_in_use_until_the_gpu_is_done_with_it() {
     checked("memory_is_in_use_until_the_gpu_is_done_with_it", |rig, faults| {

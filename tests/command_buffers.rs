@@ -238,7 +238,7 @@ fn debug_groups_nest_and_balance() {
     assert_eq!(refused.code(), Code::FAILED_PRECONDITION, "{refused}");
 }
 
-/// What is refused does not count as an execution.
+/// A refused execution does not count.
 #[test]
 fn a_one_shot_recording_executes_once() {
     let rig = Rig::new();

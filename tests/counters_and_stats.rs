@@ -44,7 +44,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// What each kernel counts when all are launched, half of them from a command buffer.
+/// Counter values of each kernel when all are launched, half of them from a command buffer.
 fn count(codes: [&[u8]; 2], names: &[&str]) -> Sums {
     let (rig, sink) = (Rig::new(), Sink::new());
     let kernels = codes.map(|code| rig.executable(code).unwrap());
@@ -97,7 +97,7 @@ fn text<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     Some(line.split_once(&format!("\"{name}\":\""))?.1.split_once('"')?.0)
 }
 
-/// What of `HSA_SIM_PROFILE` counters have a name for, by the GPU's names for conflicts in LDS and their absence.
+/// Figures of a `HSA_SIM_PROFILE` file, under the names of counters. LDS conflicts have the GPU's own counter names.
 fn profiled(path: &Path, [active, conflicts]: [&str; 2]) -> Sums {
     let mut sums = Sums::new();
     for line in std::fs::read_to_string(path).unwrap().lines() {

@@ -103,8 +103,8 @@ fn work_that_may_go_to_any_queue_overlaps_what_it_does_not_wait_for() {
     });
 }
 
-/// What a queue has waited for counts for all that follows there: an allocation takes memory without waiting for its
-/// last use again.
+/// A wait of a queue counts for all work that follows on it: an allocation takes memory without waiting for its last
+/// use again.
 #[test]
 fn an_allocation_comes_after_what_its_queue_has_waited_for() {
     passes_alone("an_allocation_comes_after_what_its_queue_has_waited_for", "gfx942", || {

@@ -21,7 +21,7 @@ const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
 /// A kernel that holds a queue back; `testdata/kernels.c` says how it was built.
 const KERNELS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
 
-/// The same for another GPU.
+/// Faulty kernels for gfx942.
 const FAULTS_GFX942: &[u8] = include_bytes!("testdata/faults.gfx942.co");
 
 /// An element that is far from every allocation.
@@ -297,7 +297,8 @@ fn a_reset_loses_the_devices_of_its_gpu() {
     assert!(said.is_none_or(|said| said.contains("amdgpu_rs: ") && said.contains("GPU hang or reset")));
 }
 
-/// What another user of HSA does to a GPU is left to it, or to the runtime, which ends the process with a message.
+/// The driver leaves a GPU fault of another HSA user to that user, or to the runtime, which ends the process with a
+/// message.
 #[test]
 fn a_fault_that_is_not_of_the_drivers_making_is_not_swallowed() {
     for agents in ["gfx1100,gfx1100", "gfx1100"] {

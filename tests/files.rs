@@ -28,7 +28,7 @@ fn native(rig: &Rig, bytes: &[u8], access: u16) -> (std::fs::File, File) {
     native_with(rig, ASYNC, bytes, access)
 }
 
-/// The same for a descriptor that was opened in `mode`: only asynchronous ones get a handle for that.
+/// Imports a file whose descriptor was opened in `mode`. Only asynchronous descriptors get a handle for that.
 fn native_with(rig: &Rig, mode: u32, bytes: &[u8], access: u16) -> (std::fs::File, File) {
     // SAFETY: a NUL-terminated name.
     let descriptor = unsafe { libc::memfd_create(c"amdgpu_rs-test".as_ptr(), 0) };

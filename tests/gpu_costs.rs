@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What operations cost the GPU: packets, barrier bits and fences, waits that only the host could end.
+//! Operations' costs to the GPU: packets, barrier bits and fences, and waits that only the host could end.
 
 #[path = "support/costs.rs"]
 mod counting;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use amdgpu_rs::ffi::{Code, HalRef, QUEUE_AFFINITY_ANY, Result, SemaphoreRef, Status, iree, raw, status};
 use support::{List, Points, Rig, failure, wait, when};
 
-/// What a call's function is told.
+/// Arguments of a call's function.
 struct Context {
     args: [u64; 4],
     affinity: u64,

@@ -24,13 +24,13 @@ const SIZE: usize = 272;
 /// Where its implicit arguments begin, with the number of workgroups in x.
 const IMPLICIT: usize = 16;
 
-/// What a workgroup of `report` stores.
+/// Values that a workgroup of `report` stores.
 type Report = [u32; 2];
 
 struct Setup {
     rig: Rig,
     executable: ExecutableRef,
-    /// What the kernel writes: room for eight workgroups.
+    /// Target of the kernel, with room for eight workgroups.
     target: BufferRef,
 }
 
@@ -64,7 +64,7 @@ impl Setup {
         kernargs
     }
 
-    /// What the first `groups` workgroups reported; the others nothing.
+    /// Reports of the first `groups` workgroups. The others must not have reported.
     fn reports(&self, groups: usize) -> Vec<Report> {
         let bytes = self.rig.read(&self.target, 0, 8 * size_of::<Report>());
         let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a device can be told and asked for beside work: knobs that show in what it does, and what it refuses.
+//! Options and queries of a device: options with a visible effect, and refused values.
 
 mod support;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What submissions keep alive, and what they leave to a caller who says that it keeps it.
+//! Objects that submissions keep alive, and objects that they leave to a caller who promises to keep them.
 
 #[path = "support/hold.rs"]
 mod hold;

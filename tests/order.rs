@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What comes after what on one queue, seen behind a kernel that runs until the test lets it end.
+//! Order of work on one queue, behind a kernel that runs until the test lets it end.
 
 #[path = "support/hold.rs"]
 mod hold;
@@ -77,7 +77,7 @@ fn a_command_buffer_starts_after_what_it_waits_for_on_its_queue() {
     assert_eq!(targets.map(|target| rig.read(&target, 0, 4)), [[7; 4]; 2]);
 }
 
-/// What completes while the completion thread is busy is signaled in the order of its work.
+/// Work that completes while the completion thread is busy is signaled in its own order.
 #[test]
 fn semaphores_advance_in_the_order_of_their_work() {
     let rig = Rig::new();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Checks that `docs/status/parity.md` explains each flag, environment variable and profiling mode that IREE's C driver
 //! has by its sources, and names tests that exist. The probes compare the two drivers' behaviour and messages
-//! (`tests/probes`: `flags`, `queries`, `capabilities`, `memory_types`, `embedding` and others), in a program that has both.
+//! (`tests/probes`: `flags`, `queries`, `capabilities`, `memory_types`, `embedding` and others), in a program that has
+//! both.
 
 mod support;
 
@@ -29,7 +30,7 @@ fn page() -> String {
     read(&root().join("docs/status/parity.md"))
 }
 
-/// What follows each `begin` in `text`, up to `end`.
+/// Texts between each `begin` in `text` and the next `end`.
 fn between<'a>(text: &'a str, begin: &'a str, end: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(begin).skip(1).filter_map(move |rest| rest.split_once(end).map(|(found, _)| found))
 }
@@ -47,7 +48,7 @@ fn flags_of_c() -> BTreeSet<String> {
     names
 }
 
-/// Those of this driver.
+/// Flags of this driver.
 fn own_flags() -> BTreeSet<String> {
     let text = read(&root().join("registration/driver_module.c"));
     let lists = ["NUMBER", "WORD", "SWITCH"].map(|list| {

@@ -96,7 +96,7 @@ fn slot(slot: u32) -> raw::iree_hal_buffer_ref_t {
     indirect(slot, 0, 4 * COUNT)
 }
 
-/// What an execution costs that is a stream: one packet, and one that binds its table if it has one.
+/// Checks the costs of an execution as a stream: one packet, and one more that binds its table if it has one.
 fn assert_is_stream(counted: &Costs, is_bound: bool) {
     assert_eq!(counted.get("pm4_ib_packets"), Some(&1), "{counted:?}");
     assert_eq!(counted.get("dispatch_packets").copied().unwrap_or(0), u64::from(is_bound), "{counted:?}");
@@ -506,7 +506,7 @@ fn profiles_see_packets() {
     });
 }
 
-/// What streams cannot have is packets, all of the recording.
+/// A recording with an operation that streams do not support is recorded as packets as a whole.
 #[test]
 fn what_no_stream_has_is_packets() {
     on_each("what_no_stream_has_is_packets", || {

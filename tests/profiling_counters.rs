@@ -123,7 +123,7 @@ fn waves_have_a_width() {
     });
 }
 
-/// Those of a wave of `gather`, as its disassembly has them.
+/// Checks the instruction counts of a wave of `gather` against its disassembly.
 fn check_instructions(code: &[u8], waves: u64, expected: &[(&str, u64)]) {
     let (bench, sink) = (Bench::new(code, &[]), Sink::new());
     let names: Vec<_> = expected.iter().map(|(name, _)| *name).collect();

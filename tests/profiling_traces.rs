@@ -44,7 +44,7 @@ fn traces(sink: &Sink) -> Vec<(TraceRecord, Vec<u8>)> {
     sink.chunks("executable-traces").into_iter().map(of).collect()
 }
 
-/// What is in a trace.
+/// Contents of a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     /// Words of user data.
@@ -60,7 +60,7 @@ impl Found {
         *self.instructions.entry(kind).or_default() += 1;
     }
 
-    /// What the trace says of code objects: identifier, address and length.
+    /// Code objects in the trace: identifier, address and length.
     fn code_objects(&self) -> Vec<(u64, u64, u64)> {
         assert_eq!(self.userdata[..2], [u32::from_le_bytes(*b"\0ROC"), 524_801], "it begins with what says so");
         let (mut words, mut found) = ([0_u64; 8], Vec::new());

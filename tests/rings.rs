@@ -45,8 +45,8 @@ fn arguments_stay_until_their_packets_have_run() {
     check(&rig, &done, &targets);
 }
 
-/// What finds no room for its packets again and again must not take arguments each time, which no epoch would give
-/// back.
+/// Work that repeatedly finds no room for its packets must not take kernel arguments each time, because no epoch would
+/// free them.
 #[test]
 fn work_that_finds_no_room_for_packets_takes_no_arguments() {
     let rig = Rig::with(&RINGS);

@@ -51,7 +51,7 @@ impl Ended {
 pub struct Attempt {
     /// An error if it ended with a signal or a panic, or not at all.
     pub outcome: Result<Ended, String>,
-    /// What was said on standard error during the last run.
+    /// Standard error of the last run.
     pub said: Vec<String>,
 }
 

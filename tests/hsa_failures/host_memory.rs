@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use amdgpu_rs::ffi::{Allocator, raw, status};
 
-/// What the allocations go by where functions have their names, and how the error begins.
+/// Name of the allocations in place of a function's name, and beginning of the error.
 pub const NAME: &str = "host-allocation";
 
 static CALLS: AtomicU64 = AtomicU64::new(0);

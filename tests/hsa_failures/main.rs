@@ -42,7 +42,7 @@ const RELEASES: &[(&str, Option<&str>)] = &[
     ("hsa_signal_destroy", Some("hsa_shut_down: 1 signals")),
 ];
 
-/// What is wrong with an attempt; nothing if it was clean.
+/// Describes the failure of an attempt; `None` if it was clean.
 fn verdict(function: &str, attempt: &Attempt) -> Option<String> {
     let release = RELEASES.iter().find(|(release, _)| *release == function).map(|(_, left)| *left);
     let ended = match &attempt.outcome {
@@ -121,7 +121,7 @@ fn every_allocation_of_a_size_that_callers_decide_fails_cleanly() {
     fail_each(&calls, "allocations by Rust's allocator");
 }
 
-/// What child processes run; does nothing in a test run of its own.
+/// Body of the child processes. Does nothing in a test run of its own.
 #[test]
 fn child_process() {
     child::main();

@@ -41,7 +41,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("default_pool_range_length", "1048576"),
 ];
 
-/// What the device uses but does not own: it outlives the device.
+/// Objects that the device uses but does not own. They outlive the device.
 pub struct Fixtures {
     allocator: raw::iree_allocator_t,
     host: Box<[u64; LENGTH / 8]>,
@@ -216,7 +216,7 @@ impl Life<'_> {
         self.expect(host, 118)
     }
 
-    /// The same from a command buffer, twice: `device` is `visible`'s 7 first, then the sum.
+    /// Runs the work from a command buffer, twice: `device` is `visible`'s 7 first, then the sum.
     fn record(&mut self, buffers: &Buffers, executable: &ExecutableRef) -> Result<()> {
         let Buffers { device, visible, .. } = buffers;
         let whole = |buffer| recording::direct(buffer, 0, WHOLE_BUFFER);

@@ -14,22 +14,22 @@ use crate::program::Kind;
 use crate::report::{MARK, Progress, begin, fail, say};
 use crate::{execute, kernels};
 
-/// What a process is to do: the words of [`Task::text`].
+/// Environment variable with a process's task: the words of [`Task::text`].
 pub const VARIABLE: &str = "AMDGPU_RS_SOAK_CHILD";
 
 /// How long nothing may happen in a program, unless it is being made smaller.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What the driver keeps when a GPU has ended for the process: the runtime, which must not be initialised anew.
+/// Line about the reference that the driver keeps after a GPU has failed, because the runtime must not start anew.
 const KEPT: &str = "hsa-sim: exit: 1 references on HSA left";
 
-/// What a sanitizer's report ends with: its kind and place. The process may go on behind it.
+/// Start of the last line of a sanitizer's report, with its kind and place. The process may continue behind it.
 const REPORT: &str = "SUMMARY: ";
 
 /// How long it may take a process that hangs to say so.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// What one process runs.
+/// Task of one process.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// The first program.
@@ -65,7 +65,7 @@ impl Task {
     }
 }
 
-/// What a process did.
+/// Result of a process.
 #[derive(Debug, Default)]
 pub struct Ended {
     /// Programs that passed.
@@ -109,14 +109,14 @@ pub fn run(task: &Task, deadline: Option<Instant>, mut each: impl FnMut()) -> En
     ended
 }
 
-/// What a process has told so far.
+/// Parsed output of a process so far.
 #[derive(Default)]
 struct Told {
     ended: Ended,
     /// The program that it is at, and the lines of others during it.
     current: u64,
     said: Vec<String>,
-    /// Whether its GPU has ended.
+    /// True if its GPU has failed.
     is_lost: bool,
 }
 

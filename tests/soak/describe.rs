@@ -43,7 +43,7 @@ impl fmt::Display for Touch {
 }
 
 impl Kind {
-    /// What the counts call it.
+    /// Name in the counts.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Barrier => "barriers",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::program::{Fate, Kind, OpId, Program};
 
-/// What is left out of a program, as text for another process, too.
+/// Parts to leave out of a program. The text form is for other processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
     pub dropped: BTreeSet<OpId>,

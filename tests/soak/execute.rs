@@ -16,7 +16,7 @@ use crate::report::{Progress, fail};
 use crate::support::recording::{Recording, direct, indirect};
 use crate::support::{BufferRef, Rig, map_read, wait};
 
-/// What a host call returns that fails.
+/// Status of a host call that fails.
 const CALL_CODE: Code = Code::PERMISSION_DENIED;
 
 /// A buffer as far as it is there.

@@ -311,7 +311,7 @@ impl Generator {
         self.place(device, group, kind, dependencies, spread).is_some()
     }
 
-    /// Whether operations of the group may wait for this one.
+    /// True if operations of the group may wait for this one.
     fn may_depend(&self, group: usize, other: &Op) -> bool {
         match (self.groups[group].fate, other.fate) {
             (_, Fate::Certain) => true,
@@ -505,7 +505,7 @@ impl Generator {
 mod tests {
     use super::*;
 
-    /// What the checks of memory stand on.
+    /// The checks of memory rely on this.
     #[test]
     fn conflicting_operations_are_ordered() {
         for seed in 0..100 {

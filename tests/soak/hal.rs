@@ -234,8 +234,8 @@ impl File {
         Ok(Self { hal: Some(hal), storage, released })
     }
 
-    /// What is in it, once nothing uses it any more: waits for that. Its device may be gone as far as the program knows
-    /// while a transfer of another file, on a thread of the driver's, keeps it.
+    /// Waits until nothing uses the file any more, and returns its contents. The program may regard the device as
+    /// destroyed while a transfer of another file, on a thread of the driver, still keeps it.
     pub fn contents(&self, size: usize) -> Vec<u8> {
         assert!(self.hal.is_none());
         let _ = self.released.recv();

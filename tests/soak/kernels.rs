@@ -10,7 +10,7 @@ macro_rules! built {
 const BUILT: &[(&str, &[u8])] =
     built!["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250"];
 
-/// What the sim plays in this process, as its `HSA_SIM_AGENTS`.
+/// GPUs of the sim in this process, in the format of `HSA_SIM_AGENTS`.
 pub fn agents() -> String {
     std::env::var("HSA_SIM_AGENTS").unwrap_or_else(|_| "gfx1100".to_owned())
 }

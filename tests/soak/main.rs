@@ -35,7 +35,7 @@ fn child_process() {
     child::main();
 }
 
-/// What `cargo xtask soak` calls, with how much and where to begin; without, a little.
+/// Test that `cargo xtask soak` runs, with the number and the first seed of programs. Without these it runs a few.
 #[test]
 fn soak() {
     let failed = run::run(&run::Options::from_environment());

@@ -111,7 +111,7 @@ pub fn work(random: &mut Random, areas: &[Area]) -> Option<Work<Place>> {
     })
 }
 
-/// Whether a barrier must be between the last commands and `work`.
+/// True if a barrier must be between the last commands and `work`.
 pub fn needs_barrier(commands: &[(bool, Work<Place>)], work: &Work<Place>) -> bool {
     let (reads, target) = work.places();
     let last = commands.iter().rposition(|(is_after_barrier, _)| *is_after_barrier).unwrap_or(0);
@@ -123,7 +123,7 @@ pub fn needs_barrier(commands: &[(bool, Work<Place>)], work: &Work<Place>) -> bo
     })
 }
 
-/// What the work names directly.
+/// Spans of buffers that the work names directly.
 pub fn direct_spans(work: &Work<Place>) -> Vec<Span> {
     let (mut places, target) = work.places();
     places.push(target);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What memory must hold: the operations one after the other, as a host does them.
+//! Expected contents of memory: the operations one after the other, executed by the host.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub type Bytes = Vec<Option<u8>>;
 pub struct Model {
     pub buffers: Vec<Bytes>,
     pub files: Vec<Bytes>,
-    /// What the reads of host calls and of threads must see.
+    /// Expected data of the reads by host calls and by threads.
     pub seen: BTreeMap<OpId, Vec<Bytes>>,
     /// Fills end one byte early: to see that checks see it.
     is_wrong: bool,
@@ -29,12 +29,12 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// What a mapped buffer holds at first.
+/// Initial value of a mapped buffer.
 pub fn initial(buffer: usize) -> u64 {
     0xB0F0 + buffer as u64
 }
 
-/// What a file holds at first.
+/// Initial value of a file.
 pub fn initial_of_file(file: usize) -> u64 {
     0xF11E_0000 + file as u64
 }
@@ -71,7 +71,7 @@ impl Model {
         model
     }
 
-    /// What the operation writes may be anything.
+    /// Marks the bytes that the operation writes as unknown.
     fn forget(&mut self, program: &Program, id: OpId) {
         for access in program.ops[program.index(id)].accesses(program).iter().filter(|access| access.is_write) {
             let bytes = match access.room {

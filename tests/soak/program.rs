@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a program is: devices, memory, and operations in an order in which they could run one by one. Who conflicts
-//! with an earlier operation depends on it, directly or by others, so that every order that the semaphores allow gives
-//! the same memory.
+//! A program: devices, memory, and operations in an order in which they could run one by one. An operation depends on
+//! every earlier operation that it conflicts with, directly or through others, so that every order that the semaphores
+//! allow gives the same memory.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub enum Heap {
 }
 
 impl Heap {
-    /// Whether the host maps it.
+    /// True if the host maps it.
     pub fn is_mappable(self) -> bool {
         matches!(self, Self::Host | Self::Visible)
     }
@@ -100,7 +100,7 @@ impl Place {
         }
     }
 
-    /// Whether both may be the same memory: what slots are bound to is apart.
+    /// True if both may be the same memory. Buffers in slots are separate from all others.
     pub fn overlaps(self, other: Self) -> bool {
         match (self, other) {
             (Self::Direct(a), Self::Direct(b)) => a.overlaps(b),
@@ -119,7 +119,7 @@ pub enum Kernel {
     Gather,
 }
 
-/// What queues and command buffers do with memory.
+/// Memory operations of queues and command buffers.
 #[derive(Clone, Debug)]
 pub enum Work<P> {
     Fill { target: P, pattern: Vec<u8> },
@@ -129,7 +129,7 @@ pub enum Work<P> {
 }
 
 impl<P: Copy> Work<P> {
-    /// What it reads, and what it writes.
+    /// Places that it reads, and the place that it writes.
     pub fn places(&self) -> (Vec<P>, P) {
         match self {
             Self::Fill { target, .. } | Self::Update { target, .. } => (Vec::new(), *target),
@@ -173,14 +173,14 @@ pub struct Recording {
     pub commands: Vec<(bool, Work<Place>)>,
 }
 
-/// What the host does to mapped memory: compares spans with the model, then writes others.
+/// The host's accesses to mapped memory: it compares spans with the model, then writes others.
 #[derive(Clone, Debug, Default)]
 pub struct Touch {
     pub reads: Vec<Span>,
     pub writes: Vec<(Span, u64)>,
 }
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Debug)]
 pub enum Kind {
     Barrier,
@@ -232,7 +232,7 @@ pub enum Kind {
     Release,
 }
 
-/// What becomes of an operation.
+/// Expected outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It ends well.
@@ -244,7 +244,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// What it is due to.
+    /// Operation that decides the outcome, if it is not certain.
     pub fn source(self) -> Option<OpId> {
         match self {
             Self::Certain => None,
@@ -260,7 +260,7 @@ pub struct Op {
     pub thread: usize,
     pub device: usize,
     pub affinity: u64,
-    /// What it signals; it comes after the one that signals each of these before it.
+    /// Timelines that it signals. It runs after the operation that signals the previous value of each.
     pub timelines: Vec<usize>,
     pub dependencies: Vec<OpId>,
     /// Of those that can be submitted, the lowest is next.
@@ -300,12 +300,12 @@ impl Access {
 }
 
 impl Op {
-    /// Whether a thread of the program does it, and waits for what comes before it.
+    /// True if a thread of the program does it, after waiting for its predecessors.
     pub fn is_on_host(&self) -> bool {
         matches!(self.kind, Kind::Host(_) | Kind::FailHost | Kind::Session { .. } | Kind::Release)
     }
 
-    /// Whether it ends its device.
+    /// True if it ends its device.
     pub fn ends_device(&self) -> bool {
         matches!(self.kind, Kind::Trap { .. } | Kind::MemoryFault { .. } | Kind::Release)
     }
@@ -456,7 +456,7 @@ impl Program {
     }
 }
 
-/// What an operation waits for and signals: semaphores and values.
+/// Semaphores and values that an operation waits for and signals.
 #[derive(Clone, Debug, Default)]
 pub struct Points {
     pub waits: Vec<(usize, u64)>,

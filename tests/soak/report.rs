@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a process that runs programs says on standard error, and the watch on those that hang.
+//! Messages on standard error of a process that runs programs, and the watchdog for hanging programs.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the lines begin with that are for the process that started it.
+/// Prefix of the lines for the parent process.
 pub const MARK: &str = "soak: ";
 
 /// The program under way.
@@ -30,7 +30,7 @@ pub fn fail(what: &str) -> ! {
     unsafe { libc::_exit(1) }
 }
 
-/// What the threads of a program are at.
+/// Current activities of a program's threads.
 #[derive(Default)]
 pub struct Progress {
     doing: Mutex<Vec<String>>,

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The smallest program that was found to fail.
 pub struct Smallest {
     pub program: Program,
-    /// What its last failure was; none if the program did not fail again alone.
+    /// Its last failure; `None` if the program did not fail again alone.
     pub what: Option<String>,
 }
 

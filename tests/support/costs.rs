@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What the software runtime counts of operations' costs to the GPU (`docs/status/benchmarks.md`).
+//! Operations' costs to the GPU, as the software runtime counts them (`docs/status/benchmarks.md`).
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
@@ -39,7 +39,7 @@ fn all() -> Costs {
     costs
 }
 
-/// What `submit`, while GPUs are held, and `wait`, once they are let go, cost them.
+/// Counts the costs of `submit`, while GPUs are held, and of `wait`, after their release.
 pub fn count(submit: impl FnOnce(), wait: impl FnOnce()) -> Costs {
     // SAFETY: the function's type.
     let hold: extern "C" fn(bool) = unsafe { std::mem::transmute(function(c"hsa_sim_hold")) };

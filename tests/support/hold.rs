@@ -5,9 +5,9 @@
 
 use super::support::{BufferRef, Points, Rig, wait};
 
-/// Kernels for gfx1100 and gfx942; `../testdata/kernels.c` says how they were built.
+/// Kernels for gfx1100; `../testdata/kernels.c` says how they were built.
 pub const GFX1100: &[u8] = include_bytes!("../testdata/kernels.gfx1100.co");
-/// The same for gfx942.
+/// Kernels for gfx942, from the same source.
 pub const GFX942: &[u8] = include_bytes!("../testdata/kernels.gfx942.co");
 
 /// A kernel that runs until this is dropped.

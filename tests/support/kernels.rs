@@ -75,12 +75,12 @@ impl Bench {
         self.memory[..count].iter().map(|buffer| direct(buffer, 0, 4 * COUNT as usize)).collect()
     }
 
-    /// Runs so many workgroups of 64, and waits for their end.
+    /// Runs `groups` workgroups of 64, and waits for their end.
     pub fn run(&self, kernel: &str, groups: u32) {
         self.run_on(1, kernel, groups);
     }
 
-    /// The same on the queue of this affinity.
+    /// Runs `groups` workgroups of 64 on the queue of this affinity, and waits for their end.
     pub fn run_on(&self, queue: u64, kernel: &str, groups: u32) {
         let done = self.rig.semaphore();
         let (constants, bindings) = (self.constants(), self.bindings(kernel));

@@ -10,7 +10,7 @@ use amdgpu_rs::ffi::{Allocator, Frontier, HalObject, HalRef, Header, Result, ire
 
 use super::Rig;
 
-/// What a pool does with a block that something may still be using.
+/// Treatment of a block that may still be in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Gives it to those who can wait.
@@ -118,12 +118,12 @@ impl OneBlock {
         self.block.lock().unwrap().deaths.clone()
     }
 
-    /// Whether the block is somebody's.
+    /// True if the block is allocated.
     pub fn is_taken(&self) -> bool {
         self.block.lock().unwrap().is_taken
     }
 
-    /// Whether all of `death` is before `requester` or has passed.
+    /// True if all of `death` is before `requester` or has passed.
     fn is_over(&self, death: &Frontier, requester: *const raw::iree_async_frontier_t) -> bool {
         // SAFETY: the caller's frontier or null; the device answers its own query.
         unsafe {

@@ -5,7 +5,7 @@ use amdgpu_rs::ffi::{HalRef, QUEUE_AFFINITY_ANY, Result, iree, raw};
 
 use super::{BufferRef, ExecutableRef, List, Points, Rig, SemaphoreRef, function};
 
-/// What a test records into: a one-shot command buffer, a reusable one, or a reusable one without IREE's validation.
+/// Kind of recording: a one-shot command buffer, a reusable one, or a reusable one without IREE's validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     OneShot,
@@ -18,12 +18,12 @@ pub enum Mode {
 pub struct Recording(HalRef<raw::iree_hal_command_buffer_t>);
 
 impl Recording {
-    /// Begins a recording that takes its binding table's `slots` slots.
+    /// Begins a recording with a binding table of `slots` slots.
     pub fn begin(rig: &Rig, mode: Mode, slots: usize) -> Self {
         Self::begin_on(rig, QUEUE_AFFINITY_ANY, mode, slots)
     }
 
-    /// The same for some queues.
+    /// Begins a recording for the queues of this affinity.
     pub fn begin_on(rig: &Rig, affinity: u64, mode: Mode, slots: usize) -> Self {
         let mode = match mode {
             Mode::OneShot => raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT,

@@ -58,7 +58,7 @@ impl Drop for Group {
     }
 }
 
-/// What an operation waits for or signals.
+/// Semaphores and values that an operation waits for or signals.
 pub type Points<'a> = &'a [(&'a SemaphoreRef, u64)];
 
 impl Rig {

@@ -30,7 +30,7 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
 }
 
-/// What the sink has seen.
+/// Records that the sink has received.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub begun: usize,
