@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Hardware counters: which there are, and what dispatches, or ranges of time, have them at.
+//! Hardware counters: the known ones, and their samples of dispatches and of time ranges.
 //!
-//! A dispatch that is counted lies between a packet that resets and starts the counters and two that read and stop
-//! them, all of which ROCm's aqlprofile library makes (`hsa/aqlprofile.rs`), and runs alone on its queue. The counters
-//! are the GPU's: what another queue of it runs meanwhile may count, too.
+//! A counted dispatch lies between a packet that resets and starts the counters and two packets that read and stop
+//! them, all made by ROCm's aqlprofile library (`hsa/aqlprofile.rs`). It runs alone on its queue. The counters are the
+//! GPU's: kernels on its other queues may be counted, too.
 //!
-//! A range is of a GPU: from the begin of a session, or a flush of it, to the next flush or the end. A start packet on
-//! each of the GPU's queues has their kernels count (`COMPUTE_PERFCOUNT_ENABLE` is a register of each queue: the kernel
-//! driver's `v9_structs.h` and its successors have it in the queue's descriptor), the last of which has the counters
-//! begin; at the end of a range the last queue has packets that read and stop them. Whatever runs meanwhile counts, of
-//! any program if the hardware does so. What is running when a range begins or ends is a matter of the hardware's.
+//! A range is a time range of a GPU: from the session's begin, or a flush, to the next flush or the end. A start packet
+//! on each of the GPU's queues enables counting for its kernels (`COMPUTE_PERFCOUNT_ENABLE` is a register of each
+//! queue: it is in the queue descriptor of the kernel driver's `v9_structs.h` and its successors). The last of these
+//! packets starts the counters. At the end of a range, packets on the last queue read and stop them. Everything that
+//! runs meanwhile is counted, including other programs if the hardware does so. Kernels that run at the begin or end of
+//! a range are counted as the hardware does it.
 //!
-//! All sets that a session is asked for are counted at once, each event once, if the hardware has counters for that. If
-//! not, there are several passes, each of as much as it has counters for. A dispatch cannot be run again to count the
-//! rest, as memory is no longer what it was. So each launch of a function counts one pass, the next one the next; so do
-//! ranges of a GPU. A set that the hardware counts at once is in one pass, others have a part in several: what a
-//! profile is told of as sets are these parts, each of which has samples of its own.
+//! All requested sets are counted at once, each event once, if the hardware has enough counters. Otherwise there are
+//! several passes, each with as many events as fit. A dispatch cannot be repeated to count the rest, because its memory
+//! has changed. So each launch of a function counts one pass, and the next launch the next pass; ranges of a GPU do
+//! likewise. A set that fits the hardware is in one pass; others are split among several. The sets in a profile are
+//! these parts, each with samples of its own.
 //!
-//! A counter has several values where several parts of the GPU count for themselves: dies, shader engines, work-group
+//! A counter has several values if several parts of the GPU count separately: dies, shader engines, work-group
 //! processors.
 
 use std::cell::Cell;
@@ -41,13 +42,13 @@ use crate::ffi::{Annotate, Result, Status, messages, status};
 use crate::hsa;
 use crate::hsa::aqlprofile::{AqlProfile, Capture, CaptureMemory, CountedAgent, Event};
 
-/// What sets are called that were given no name.
+/// The name of sets that were given none.
 const SET_NAME: &str = "amdgpu.pmc";
 
-/// Passes of a session: each known counter in one of its own, and some sets.
+/// The most passes of a session: enough for each known counter alone, and some sets.
 const MOST_PASSES: usize = 64;
 
-/// Captures of a GPU: each has two allocations of its own, which ROCR takes pages for.
+/// The most captures of a GPU: each has two allocations of its own, for which ROCR takes pages.
 const MOST_CAPTURES: usize = 4096;
 
 /// Packets around a dispatch that is counted.
@@ -107,10 +108,10 @@ const KNOWN: [Known; 25] = [
     ),
 ];
 
-/// A set of counters that a session is asked for.
+/// A requested set of counters.
 #[derive(Debug, Clone)]
 pub struct Selection {
-    /// What it is called; may be empty.
+    /// The name; may be empty.
     pub name: String,
     /// The names of its counters.
     pub counters: Vec<String>,
@@ -123,7 +124,7 @@ pub struct Counters {
     next_sample: AtomicU64,
 }
 
-/// Those of one GPU.
+/// The counters of one GPU.
 #[derive(Debug)]
 struct GpuCounters {
     agent: Arc<CountedAgent>,
@@ -132,16 +133,16 @@ struct GpuCounters {
     turns: Arc<Turns>,
 }
 
-/// What is counted at once.
+/// The events that are counted at once.
 #[derive(Debug)]
 struct Pass {
-    /// Each once.
+    /// The events, each once.
     events: Vec<Event>,
-    /// What counts them.
+    /// The captures that count them.
     captures: Pool<Capture>,
 }
 
-/// Of each function, and of none for ranges, how often each pass was counted or is to be; where there are several.
+/// The number of times that each function (none for ranges) has used each pass; empty if there is one pass.
 #[derive(Debug)]
 struct Turns {
     passes: usize,
@@ -153,7 +154,7 @@ impl Turns {
         Self { passes, taken: Mutex::default() }
     }
 
-    /// The pass whose turn it is: the first of those that were counted least.
+    /// Takes the next pass: the first of the least used ones.
     fn take(&self, function: FunctionRef) -> usize {
         if self.passes == 1 {
             return 0;
@@ -165,7 +166,7 @@ impl Turns {
         pass
     }
 
-    /// It was not counted.
+    /// Returns a pass that was not counted.
     fn give_back(&self, function: FunctionRef, pass: usize) {
         if let Some(taken) = self.taken.lock().get_mut(&function) {
             taken[pass] -= 1;
@@ -173,14 +174,14 @@ impl Turns {
     }
 }
 
-/// What counts a pass for a launch or a range. It must not be dropped while its packets are in a queue.
+/// The capture of a pass for a launch or a range. It must not be dropped while its packets are in a queue.
 #[derive(Debug)]
 pub struct Count {
     capture: Pooled<Capture>,
     pass: usize,
     function: FunctionRef,
     turns: Arc<Turns>,
-    /// There is a sample of it. If not, the pass is the function's next one again.
+    /// There is a sample of it. Otherwise the function's next launch counts the pass again.
     is_kept: Cell<bool>,
 }
 
@@ -190,7 +191,7 @@ impl Count {
         self.capture.packets()
     }
 
-    /// Its sample was logged.
+    /// Notes that the sample was logged.
     pub fn keep(&self) {
         self.is_kept.set(true);
     }
@@ -204,14 +205,14 @@ impl Drop for Count {
     }
 }
 
-/// What is counted at once of a set that a session is asked for.
+/// The part of a requested set that is counted in one pass.
 #[derive(Debug)]
 struct Set {
     id: u64,
     name: String,
     pass: usize,
     counters: Vec<Counter>,
-    /// Values of a sample.
+    /// The number of values in a sample.
     values: u32,
 }
 
@@ -219,17 +220,17 @@ struct Set {
 struct Counter {
     known: &'static Known,
     event: Event,
-    /// Its first value in a sample, and how many it has.
+    /// The index of its first value in a sample, and the number of its values.
     offset: u32,
     values: u32,
 }
 
 impl Counters {
-    /// The counters of `selections` on GPUs of one device. Loads what makes their packets.
+    /// The counters of `selections` on GPUs of one device. Loads the library that makes their packets.
     ///
     /// # Errors
     /// NOT_FOUND without the library; UNIMPLEMENTED for counters that the driver or a GPU does not know;
-    /// INVALID_ARGUMENT for a set that is empty or has one twice; what the library said.
+    /// INVALID_ARGUMENT for a set that is empty or has a counter twice; the error of the library.
     pub fn new(selections: &[Selection], gpus: &[Arc<Gpu>]) -> Result<Self> {
         let sets = selections.iter().map(find).collect::<Result<Vec<_>>>()?;
         let library = AqlProfile::load(gpus[0].agent().library(), "hardware counters")?;
@@ -238,7 +239,7 @@ impl Counters {
         Ok(Self { gpus, next_sample: AtomicU64::new(1) })
     }
 
-    /// What a profile says of the sets: records, each with its name behind it.
+    /// The profile records of the sets, each followed by its name.
     pub fn set_records(&self) -> Vec<u8> {
         let sets =
             self.gpus.iter().enumerate().flat_map(|(gpu, counters)| counters.sets.iter().map(move |set| (gpu, set)));
@@ -255,7 +256,7 @@ impl Counters {
         .collect()
     }
 
-    /// What it says of the counters: records, each with block, name and description behind it.
+    /// The profile records of the counters, each followed by block, name and description.
     pub fn counter_records(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (gpu, counters) in self.gpus.iter().enumerate() {
@@ -283,10 +284,10 @@ impl Counters {
         bytes
     }
 
-    /// What counts the next launch of `function` on GPU `gpu`, or, of none, the next range.
+    /// A count for the next launch of `function` on GPU `gpu`, or for the next range if there is no function.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when there would be too many; what the library said when it makes no more.
+    /// RESOURCE_EXHAUSTED if there are too many; the error of the library.
     pub fn take(&self, gpu: u32, function: FunctionRef) -> Result<Count> {
         let GpuCounters { agent, passes, turns, .. } = &self.gpus[gpu as usize];
         let too_many = || {
@@ -303,11 +304,11 @@ impl Counters {
         Ok(Count { capture, pass: number, function, turns: turns.clone(), is_kept: Cell::new(false) })
     }
 
-    /// What a profile says that `count` counted of the dispatch of `event` on `stream`: a record for each set of its
-    /// pass, each with its values behind it.
+    /// The profile records of the samples of `count` for the dispatch of `event` on `stream`: one for each set of its
+    /// pass, each followed by its values.
     ///
     /// # Errors
-    /// What the library said; DATA_LOSS when it has not the values that it said it would have.
+    /// The error of the library; DATA_LOSS if it returns fewer values than it has declared.
     pub fn sample_records(&self, stream: Stream, event: &DispatchEvent, count: &Count) -> Result<Vec<u8>> {
         self.records(stream, count, |record| {
             record.flags = flags::SAMPLE_OF_DISPATCH | flags::SAMPLE_HAS_TICKS;
@@ -325,7 +326,7 @@ impl Counters {
         })
     }
 
-    /// What a profile says that `count` counted on a GPU in a range of time, from one tick to another; read on the
+    /// The profile records of the samples of `count` for a range of time between two ticks. The range was read on the
     /// queue of `stream`.
     ///
     /// # Errors
@@ -338,7 +339,7 @@ impl Counters {
         })
     }
 
-    /// A record for each set of the pass, completed by `fill`, with its values behind it.
+    /// A record for each set of the pass, completed by `fill` and followed by its values.
     fn records(&self, stream: Stream, count: &Count, fill: impl Fn(&mut CounterSampleRecord)) -> Result<Vec<u8>> {
         let values = count.capture.values()?;
         let mut bytes = Vec::new();
@@ -434,7 +435,7 @@ impl GpuCounters {
     }
 }
 
-/// Counters of the GPU `gpu`, whose values are one behind the other in a sample: as many of each as `values` has of its
+/// The counters of the GPU `gpu`. Their values are consecutive in a sample; `values` has the number of values of each
 /// event.
 fn counters_of(
     counted: impl Iterator<Item = (&'static Known, Event)>,
@@ -453,16 +454,16 @@ fn counters_of(
     counted.map(counter).collect()
 }
 
-/// How many launches of a GPU are counted at a time, in so many passes.
+/// The number of launches of a GPU that can be counted at a time in this number of passes.
 fn most_counting(passes: usize) -> usize {
     MOST_CAPTURES / passes
 }
 
-/// Passes in which `sets` are counted, each of which `fits`: a set in one pass if it does, or else each of its events
-/// in one. A set goes to the first pass where there is room for it.
+/// The passes in which `sets` are counted, such that each pass `fits`. A set that fits is in one pass, otherwise each
+/// of its events is. A set goes to the first pass that has room for it.
 ///
 /// # Errors
-/// What `fits` says of an event alone, or of anything but that it is too much; RESOURCE_EXHAUSTED for more than
+/// The error of `fits` for a single event, or any error other than too many events; RESOURCE_EXHAUSTED for more than
 /// [`MOST_PASSES`].
 fn passes(sets: &[Vec<Event>], fits: impl Fn(&[Event]) -> hsa::Result<()>) -> Result<Vec<Vec<Event>>> {
     let mut passes: Vec<Vec<Event>> = Vec::new();
@@ -495,8 +496,8 @@ fn passes(sets: &[Vec<Event>], fits: impl Fn(&[Event]) -> hsa::Result<()>) -> Re
     Ok(passes)
 }
 
-/// Why events cannot be counted at once, if they cannot: the library has no more to say of it than that it failed (what
-/// `counters.cpp` of ROCm's throws then is no status, of which its C functions make `HSA_STATUS_ERROR`).
+/// The reason for which events cannot be counted at once; none if they can. The library only reports a failure: the
+/// exception of ROCm's `counters.cpp` has no status, and its C functions return `HSA_STATUS_ERROR` for it.
 fn why_not(fits: hsa::Result<()>) -> Result<Option<Status>> {
     match fits {
         Ok(()) => Ok(None),
@@ -505,7 +506,7 @@ fn why_not(fits: hsa::Result<()>) -> Result<Option<Status>> {
     }
 }
 
-/// Those of `pass` and then the others of `events`, each once.
+/// The events of `pass` and then those of `events`, each once.
 fn union(pass: &[Event], events: &[Event]) -> Vec<Event> {
     let mut all = pass.to_vec();
     for event in events {
@@ -516,20 +517,21 @@ fn union(pass: &[Event], events: &[Event]) -> Vec<Event> {
     all
 }
 
-/// Which pass counts each of the `events` of a set: the first one that has all of them, or else that has it.
+/// The pass that counts each of the `events` of a set: the first pass with all of them, otherwise the first with the
+/// event.
 fn passes_of(events: &[Event], passes: &[Vec<Event>]) -> Vec<Option<usize>> {
     let whole = passes.iter().position(|pass| events.iter().all(|event| pass.contains(event)));
     let pass_of = |event| whole.or_else(|| passes.iter().position(|pass| pass.contains(event)));
     events.iter().map(pass_of).collect()
 }
 
-/// What the part of the set `name` is called that one of so many passes counts.
+/// The name of the part of the set `name` in one of several passes.
 fn set_name(name: &str, pass: usize, passes: usize) -> String {
     let name = if name.is_empty() { SET_NAME } else { name };
     if passes == 1 { name.to_owned() } else { format!("{name} (pass {} of {passes})", pass + 1) }
 }
 
-/// Says in a message which passes there are on GPU `ordinal`, once for each answer, if there are several.
+/// Reports the passes on GPU `ordinal` on standard error, once for each text, if there are several.
 fn tell_passes(ordinal: usize, gpu: &str, sets: &[Set], passes: usize) {
     static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     if passes == 1 {
@@ -583,7 +585,7 @@ mod tests {
         }
     }
 
-    /// What a library says.
+    /// An error of a library.
     fn said(status: HsaStatus) -> hsa::Error {
         hsa::Error::Call { call: "count", status, details: String::new() }
     }
@@ -625,7 +627,7 @@ mod tests {
         assert_eq!(passes(&sets, fits).unwrap_err().code(), Code::RESOURCE_EXHAUSTED);
     }
 
-    /// Of hardware that counts three events at a time, and no event 9.
+    /// A GPU that counts three events at a time, and does not have event 9.
     #[test]
     fn what_does_not_fit_is_counted_in_passes() {
         let event = |event_id| Event { block_index: 0, event_id, flags: 0, block_name: Block::SQ };

@@ -5,8 +5,8 @@ use parking_lot::Mutex;
 
 use crate::ffi::Fallible;
 
-/// Events in the order of their completion, at most `limit` at a time. What comes when it is full, or the host has no
-/// memory, is lost and counted.
+/// Events in the order of their completion, at most `limit` at a time. Events that come when it is full, or when the
+/// host has no memory, are dropped and counted.
 #[derive(Debug)]
 pub struct EventLog<T> {
     limit: usize,
@@ -16,13 +16,13 @@ pub struct EventLog<T> {
 #[derive(Debug)]
 struct State<T> {
     events: Vec<T>,
-    /// The memory of those that were taken before.
+    /// The memory of events that were taken before.
     spare: Vec<T>,
     next_id: u64,
     dropped: u64,
 }
 
-/// What a log held.
+/// The contents of a log.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Taken<T> {
     /// The events.
@@ -37,7 +37,7 @@ impl<T> EventLog<T> {
         Self { limit, state: Mutex::new(State { events: Vec::new(), spare: Vec::new(), next_id: 1, dropped: 0 }) }
     }
 
-    /// Appends the event that `make` makes for its identifier, unique in the log from 1 on; false when it is lost.
+    /// Appends the event that `make` makes for its identifier, which counts from 1. Returns false if the event is lost.
     pub fn push(&self, make: impl FnOnce(u64) -> T) -> bool {
         let mut state = self.state.lock();
         let id = state.next_id;
@@ -58,7 +58,7 @@ impl<T> EventLog<T> {
         Taken { events, dropped: std::mem::take(&mut state.dropped) }
     }
 
-    /// Takes the memory of events back that were taken.
+    /// Takes back the memory of taken events.
     pub fn give(&self, mut events: Vec<T>) {
         events.clear();
         self.state.lock().spare = events;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory events: buffers and queue allocations, what those take from pools, and the slabs of which pools are made;
-//! when they come and when they go.
+//! Memory events: allocations and frees of buffers, of queue allocations with their pool reservations, and of the slabs
+//! of pools.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::ffi::{Buffer, BufferParams, BufferUsage, Frontier, MemoryType};
 pub struct MemoryLog {
     events: EventLog<MemoryEvent>,
     next_allocation: AtomicU64,
-    /// The allocations of queues that are not deallocated yet, by the address of their buffer object.
+    /// The queue allocations without a deallocation yet, by the address of their buffer object.
     queue_allocations: Mutex<HashMap<usize, u64>>,
 }
 
@@ -33,7 +33,8 @@ impl MemoryLog {
         self.next_allocation.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The session's name for the queue allocation `buffer`. One from before the session is a new allocation to it.
+    /// The session's identifier for the queue allocation `buffer`. An allocation from before the session gets a new
+    /// one.
     fn queue_allocation(&self, buffer: Buffer<'_>) -> u64 {
         let mut known = self.queue_allocations.lock();
         *known.entry(buffer.as_ptr() as usize).or_insert_with(|| self.next_allocation())
@@ -53,11 +54,11 @@ impl MemoryLog {
     }
 }
 
-/// What a queue does with memory.
+/// The memory event of a queue operation.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryNote {
     kind: MemoryEventKind,
-    /// Identifies the allocation in the session.
+    /// The identifier of the allocation in the session.
     pub allocation: u64,
     memory_type: MemoryType,
     usage: BufferUsage,
@@ -67,7 +68,7 @@ pub struct MemoryNote {
 }
 
 impl MemoryNote {
-    /// The allocation of the transient buffer `buffer` from `pool`, when `session` wants memory events.
+    /// The allocation of the transient buffer `buffer` from `pool`; none if `session` wants no memory events.
     pub fn alloca(session: &Session, buffer: Buffer<'_>, pool: Pool<'_>) -> Option<Self> {
         let memory = session.memory()?;
         let allocation = memory.next_allocation();
@@ -75,7 +76,7 @@ impl MemoryNote {
         Some(Self { pool: pool.as_ptr() as u64, ..Self::new(MemoryEventKind::QueueAlloca, allocation, buffer) })
     }
 
-    /// Its deallocation.
+    /// The deallocation of `buffer`; none if `session` wants no memory events.
     pub fn dealloca(session: &Session, buffer: Buffer<'_>) -> Option<Self> {
         let allocation = session.memory()?.queue_allocation(buffer);
         Some(Self::new(MemoryEventKind::QueueDealloca, allocation, buffer))
@@ -86,7 +87,7 @@ impl MemoryNote {
         Self { kind, allocation, memory_type, usage, length: buffer.byte_length() as u64, pool: 0 }
     }
 
-    /// The event, but for where and when.
+    /// The event, without its stream and time.
     pub fn event(&self) -> MemoryEvent {
         let mut event = MemoryEvent::blank();
         event.type_ = self.kind as u32;
@@ -100,15 +101,15 @@ impl MemoryNote {
     }
 }
 
-/// What a queue allocation takes from its pool and gives back to it, while a session wants to know.
+/// Logs the pool operations of a queue allocation, while a session wants them.
 pub struct PoolTrace {
     session: Arc<Session>,
-    /// What its events have in common.
+    /// The common part of its events.
     event: MemoryEvent,
 }
 
 impl PoolTrace {
-    /// For the allocation `buffer` of `stream`; none when `session` wants no memory events.
+    /// A trace for the allocation `buffer` of `stream`; none if `session` wants no memory events.
     pub fn new(session: Arc<Session>, stream: Stream, buffer: Buffer<'_>, pool: Pool<'_>) -> Option<Self> {
         let mut event = MemoryEvent::blank();
         event.flags = flags::MEMORY_OF_QUEUE;
@@ -139,8 +140,8 @@ impl PoolTrace {
         memory.push(event);
     }
 
-    /// The pool was asked for memory aligned to so many bytes and answered `result` (`iree_hal_pool_acquire_result_t`),
-    /// with this if it gave any.
+    /// Logs a reservation: the pool was asked for memory with this `alignment` in bytes and answered `result`
+    /// (`iree_hal_pool_acquire_result_t`), with `reservation` if it gave memory.
     pub fn reserve(&self, pool: Pool<'_>, alignment: usize, result: u32, reservation: Option<&RawReservation>) {
         self.log(MemoryEventKind::PoolReserve, pool, |event| {
             event.result = result;
@@ -151,17 +152,17 @@ impl PoolTrace {
         });
     }
 
-    /// The memory became a buffer's.
+    /// Logs that the memory became a buffer's.
     pub fn materialize(&self, pool: Pool<'_>, reservation: &RawReservation) {
         self.log(MemoryEventKind::PoolMaterialize, pool, |event| reserved(event, reservation));
     }
 
-    /// It went back.
+    /// Logs that the memory went back to the pool.
     pub fn release(&self, pool: Pool<'_>, reservation: &RawReservation) {
         self.log(MemoryEventKind::PoolRelease, pool, |event| reserved(event, reservation));
     }
 
-    /// The allocation waits: for the end of the last use of what it got, or, with none, for what others give back.
+    /// Logs a wait of the allocation: for `frontier`, the last use of its memory, or for a release if there is none.
     pub fn wait(&self, pool: Pool<'_>, frontier: Option<&Frontier>) {
         self.log(MemoryEventKind::PoolWait, pool, |event| match frontier {
             Some(frontier) => {
@@ -172,7 +173,7 @@ impl PoolTrace {
         });
     }
 
-    /// The buffer has nothing of the pool any more: another one may come to its address.
+    /// Forgets the buffer, which has no pool memory any more: another one may get its address.
     pub fn forget(&self, buffer: Buffer<'_>) {
         if let Some(memory) = self.session.memory() {
             memory.queue_allocations.lock().remove(&(buffer.as_ptr() as usize));
@@ -187,16 +188,16 @@ fn reserved(event: &mut MemoryEvent, reservation: &RawReservation) {
     event.length = reservation.length as u64;
 }
 
-/// The life of a buffer, or of a slab, that came while a session was active: logs its end when it is dropped.
+/// The trace of a buffer or slab that was made during a session. Logs its end when dropped.
 pub struct BufferTrace {
     session: Weak<Session>,
-    /// The event of its end.
+    /// The event of the end.
     end: MemoryEvent,
 }
 
 impl BufferTrace {
-    /// Logs that a buffer was allocated, or imported, on the GPU of ordinal `gpu`; none when `session` wants no memory
-    /// events. `address` is its memory on the device, `length` in bytes.
+    /// Logs that a buffer was allocated or imported on the GPU of ordinal `gpu`. None if `session` wants no memory
+    /// events. `address` is the device address of its memory, `length` is in bytes.
     pub fn begin(
         session: &Arc<Session>,
         imported: bool,
@@ -227,8 +228,8 @@ impl BufferTrace {
         Some(Self { session: Arc::downgrade(session), end: event })
     }
 
-    /// Logs that pools got a slab of `length` bytes at `address` from `provider`, which is of the GPU of ordinal `gpu`
-    /// and this kind of memory; none when `session` wants no memory events.
+    /// Logs that pools got a slab of `length` bytes at `address` from `provider`, for memory of this kind on the GPU of
+    /// ordinal `gpu`. None if `session` wants no memory events.
     pub fn slab(
         session: &Arc<Session>,
         provider: u64,

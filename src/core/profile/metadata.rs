@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Records of what events refer to: GPUs, queues, clocks, executables and command buffers.
+//! Records of the objects that events refer to: GPUs, queues, clocks, executables and command buffers.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::ffi::profile::{Stream, bytes_of, host_time};
 use crate::ffi::{Result, status};
 use crate::hsa::{self, LoadRange};
 
-/// What profiles say of an executable. It outlives the executable in sessions that have seen it.
+/// The description of an executable in profiles. It outlives the executable in sessions that have seen it.
 #[derive(Debug)]
 pub struct ExecutableInfo {
     /// Unique in the process, never 0.
     pub id: u64,
-    /// By ordinal.
+    /// Functions by ordinal.
     pub functions: Vec<Function>,
-    /// The code object as the runtime was given it.
+    /// The code object as it was passed to the runtime.
     code: Arc<Vec<u8>>,
-    /// Where it was loaded, with the GPU's index in its logical device; none if the runtime does not tell.
+    /// The load address ranges with the GPU's index in its logical device; none if the runtime does not report them.
     loads: Option<Vec<(usize, LoadRange)>>,
 }
 
@@ -36,7 +36,7 @@ impl ExecutableInfo {
         Self { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), functions, code, loads }
     }
 
-    /// Its record.
+    /// The record of the executable.
     pub fn record(&self) -> ExecutableRecord {
         let mut record = ExecutableRecord::blank();
         record.flags = flags::EXECUTABLE_HAS_HASH;
@@ -46,10 +46,10 @@ impl ExecutableInfo {
         record
     }
 
-    /// The record of its code object, followed by the bytes. There is one, which has the executable's identifier.
+    /// The record of the code object, followed by its bytes. Its identifier is the executable's.
     ///
     /// # Errors
-    /// OUT_OF_RANGE for one that is longer than records can be.
+    /// OUT_OF_RANGE if it is longer than a record can be.
     pub fn code_object_record(&self) -> Result<Vec<u8>> {
         let mut record = CodeObjectRecord::blank();
         let length = size_of_val(&record) + self.code.len();
@@ -64,10 +64,10 @@ impl ExecutableInfo {
         Ok([bytes_of(&record), &self.code].concat())
     }
 
-    /// Where it was loaded on each GPU.
+    /// The records of the load address range on each GPU.
     ///
     /// # Errors
-    /// UNIMPLEMENTED when the runtime does not tell.
+    /// UNIMPLEMENTED if the runtime does not report it.
     pub fn load_records(&self) -> Result<Vec<CodeObjectLoadRecord>> {
         let record = |(gpu, load): &(usize, LoadRange)| {
             let mut record = CodeObjectLoadRecord::blank();
@@ -81,7 +81,7 @@ impl ExecutableInfo {
         Ok(self.loads()?.iter().map(record).collect())
     }
 
-    /// Where it was loaded, with the GPU's index in its logical device.
+    /// The load address ranges, with the GPU's index in its logical device.
     ///
     /// # Errors
     /// As for [`Self::load_records`].
@@ -94,7 +94,7 @@ impl ExecutableInfo {
         })
     }
 
-    /// The records of its functions, each followed by its name.
+    /// The records of the functions, each followed by its name.
     pub fn function_records(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let code = Identity::of_code(&self.code);
@@ -117,9 +117,9 @@ impl ExecutableInfo {
     }
 }
 
-/// 128 bits that tell code apart across processes and drivers: the same as IREE's own driver for AMD GPUs has for the
-/// same code, so that profiles of both can be joined. Two SipHash-2-4 of the bytes, with IREE's keys
-/// (`profile_metadata.h` of that driver). No protection against those who make collisions.
+/// A 128-bit identity of code across processes and drivers. It equals that of IREE's own driver for AMD GPUs for the
+/// same code, so that profiles of both can be joined: two SipHash-2-4 of the bytes, with IREE's keys
+/// (`profile_metadata.h` of that driver). It does not protect against deliberate collisions.
 #[expect(deprecated, reason = "the standard library's SipHash-2-4; what is meant to replace it may change")]
 struct Identity([std::hash::SipHasher; 2]);
 
@@ -141,12 +141,12 @@ impl Identity {
         self.0.each_ref().map(Hasher::finish)
     }
 
-    /// That of a code object.
+    /// The identity of a code object.
     fn of_code(code: &[u8]) -> [u64; 2] {
         Self::new().add(code).finish()
     }
 
-    /// That of the function `name`, which `record` describes, of the code object that is identified by `code`.
+    /// The identity of the function `name`, which `record` describes, of the code object with the identity `code`.
     fn of_function(code: [u64; 2], record: &FunctionRecord, name: &str) -> [u64; 2] {
         let identity = code.into_iter().fold(Self::new(), |identity, word| identity.add(&word.to_le_bytes()));
         let identity = identity
@@ -159,7 +159,7 @@ impl Identity {
     }
 }
 
-/// The record of a GPU with so many queues.
+/// The record of a GPU with `queue_count` queues.
 pub fn device_record(gpu: &Gpu, queue_count: u32) -> DeviceRecord {
     let mut record = DeviceRecord::blank();
     record.physical_device_ordinal = gpu.index() as u32;
@@ -184,7 +184,7 @@ pub fn queue_record(stream: Stream) -> QueueRecord {
 /// A sample of the clock of device times and the host's clocks, for `gpu`.
 ///
 /// # Errors
-/// What HSA said of its clock.
+/// The error of HSA's clock query.
 pub fn clock_sample(library: &hsa::Library, gpu: u32, id: u64) -> Result<ClockSample> {
     let mut record = ClockSample::blank();
     record.flags =
@@ -201,7 +201,7 @@ pub fn clock_sample(library: &hsa::Library, gpu: u32, id: u64) -> Result<ClockSa
     Ok(record)
 }
 
-/// Nanoseconds of the clock that no time service adjusts, as the kernel driver samples it for its own correlations.
+/// The time in nanoseconds of a clock that no time service adjusts. The kernel driver uses it for its own correlations.
 fn raw_monotonic_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid place for the result. The clock exists since Linux 2.6.28, so that the call cannot fail.
@@ -211,9 +211,9 @@ fn raw_monotonic_time() -> u64 {
 
 /// The records of a command buffer.
 pub struct CommandRecords {
-    /// Its own.
+    /// The record of the command buffer.
     pub buffer: CommandBufferRecord,
-    /// Those of its commands, in order.
+    /// The records of its commands, in order.
     pub commands: Vec<CommandRecord>,
 }
 
@@ -221,7 +221,7 @@ pub struct CommandRecords {
 mod tests {
     use super::*;
 
-    /// What IREE's driver says of the same bytes and function (`profile_metadata_test.cc`).
+    /// The identities that IREE's driver has for the same bytes and function (`profile_metadata_test.cc`).
     #[test]
     fn identities_are_those_of_irees_driver() {
         let code = [0x7f, b'E', b'L', b'F', 2, 1, 1, 0, b'I', b'R', b'E', b'E', 0, 0x10, 0x80, 0xff];

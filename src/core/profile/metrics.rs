@@ -2,11 +2,11 @@
 //! Metrics of GPUs: clocks, temperatures, power, activity, memory. They are sampled when a session begins, is flushed
 //! and ends.
 //!
-//! Linux's amdgpu driver tells them in sysfs, in the folder of the PCI device (`Documentation/gpu/amdgpu/thermal.rst`
-//! and `driver-misc.rst`): as files of one value, in units of the hwmon interface where they are in its folder, and as
-//! `gpu_metrics`, a table that the GPU's firmware fills. Memory in use and in all is also a property of HSA agents,
-//! which is what there is where sysfs has nothing: in containers that do not see it, and on the software GPU. What has
-//! no source is not in the profile, and is named on standard error, once.
+//! Linux's amdgpu driver reports them in sysfs, in the folder of the PCI device (`Documentation/gpu/amdgpu/thermal.rst`
+//! and `driver-misc.rst`): as files of one value, in hwmon units if they are in its folder, and as the table
+//! `gpu_metrics`, which the GPU's firmware fills. Used and total memory are also properties of HSA agents, which are
+//! the only source if sysfs is missing: in containers that do not see it, and on the software GPU. Metrics without a
+//! source are not in the profile, and are named on standard error, once.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ use crate::ffi::profile::metrics::Metric;
 use crate::ffi::profile::schema::{MetricSampleRecord, MetricSourceRecord, Record, flags};
 use crate::ffi::profile::{bytes_of, host_time};
 
-/// Where Linux has the folders of PCI devices.
+/// The sysfs folder of PCI devices.
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 
-/// What a source is, in its record: the first as in IREE's driver for AMD GPUs.
+/// The kind of a source in its record: the first kind of IREE's driver for AMD GPUs.
 const KIND_SYSFS: u32 = 1;
 const KIND_AGENT: u32 = 2;
 
-/// Sampled values. Those that came first stay.
+/// Sampled values. The first value of a metric is kept.
 type Values = BTreeMap<Metric, i64>;
 
 /// The metrics of a logical device's GPUs.
@@ -36,7 +36,7 @@ type Values = BTreeMap<Metric, i64>;
 pub struct Metrics(Vec<Source>);
 
 impl Metrics {
-    /// Finds what there is for `gpus`, and says what is not.
+    /// Finds the metrics of `gpus`, and reports those that are missing.
     pub fn new(gpus: &[Arc<Gpu>]) -> Self {
         let source = |gpu: &Arc<Gpu>| {
             let place = gpu.agent().info().pci.to_string();
@@ -52,20 +52,20 @@ impl Metrics {
         self.0.iter().flat_map(Source::record).collect()
     }
 
-    /// The records of the metrics that they have.
+    /// The records of the sources' metrics.
     pub fn descriptor_records(&self) -> Vec<u8> {
         let of =
             |source: &Source| source.metrics.iter().flat_map(|metric| metric.record(source.id)).collect::<Vec<_>>();
         self.0.iter().flat_map(of).collect()
     }
 
-    /// A sample of each.
+    /// A sample of each source.
     pub fn samples(&self) -> Vec<u8> {
         self.0.iter().flat_map(Source::sample).collect()
     }
 }
 
-/// Says in a message what no source has, once for each GPU of the process.
+/// Reports the metrics that no source has, once for each GPU of the process.
 fn tell_missing(source: &Source, place: &str) {
     static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let missing: Vec<_> =
@@ -85,14 +85,14 @@ fn tell_missing(source: &Source, place: &str) {
     ));
 }
 
-/// What is sampled together: all that is known of one GPU.
+/// The source of all metrics of one GPU.
 #[derive(Debug)]
 struct Source {
     gpu: Arc<Gpu>,
     id: u64,
     name: String,
     folder: Option<Folder>,
-    /// What the first look found.
+    /// The metrics found at first.
     metrics: Vec<Metric>,
     next_sample: AtomicU64,
 }
@@ -119,7 +119,7 @@ impl Source {
         [bytes_of(&record), self.name.as_bytes()].concat()
     }
 
-    /// What there is now, and whether something could not be read.
+    /// Reads the current values. Returns true if one could not be read.
     fn read(&self) -> (Values, bool) {
         let mut values = Values::new();
         let mut is_partial = self.folder.as_ref().is_some_and(|folder| !folder.read(&mut values));
@@ -136,7 +136,7 @@ impl Source {
         (values, is_partial)
     }
 
-    /// The record of a sample, and its values.
+    /// The record of a sample, followed by its values.
     fn sample(&self) -> Vec<u8> {
         let mut record = MetricSampleRecord::blank();
         record.host_time_begin_ns = host_time();
@@ -161,19 +161,19 @@ impl Source {
     }
 }
 
-/// What sysfs has of one GPU.
+/// The sysfs files of one GPU.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Folder {
-    /// `gpu_metrics`, if it is there and of a known form.
+    /// The path of `gpu_metrics`, if it exists in a known form.
     table: Option<PathBuf>,
-    /// The table's format and content revision, as bytes of a number; 0 without one.
+    /// The table's format and content revision, as the bytes of a number; 0 without a table.
     revision: u32,
-    /// Files of one number each, and what makes it one of the metric's unit.
+    /// Files with one number each, and the factor to the metric's unit.
     files: Vec<(Metric, PathBuf, i64)>,
 }
 
 impl Folder {
-    /// Looks into the folder of a PCI device; none if nothing can be read there.
+    /// Finds the files in the folder of a PCI device; none if nothing can be read there.
     fn find(device: &Path) -> Option<Self> {
         let mut folder = Self::default();
         let table = device.join("gpu_metrics");
@@ -194,7 +194,7 @@ impl Folder {
         (folder != Self::default()).then_some(folder)
     }
 
-    /// The sensors of a hwmon device: by their labels, as their numbers are the chip's.
+    /// Finds the sensors of a hwmon device by their labels, because their numbers depend on the chip.
     fn find_sensors(&mut self, hwmon: &Path) {
         for (kind, count) in [("freq", 8), ("temp", 16)] {
             for number in 1..=count {
@@ -216,7 +216,7 @@ impl Folder {
         }
     }
 
-    /// Adds a file, if it has a number and no other has its metric. It need not be readable now: the GPU may sleep.
+    /// Adds a file if it exists and its metric has none yet. It need not be readable now: the GPU may sleep.
     fn add(&mut self, metric: Metric, path: PathBuf, scale: i64) {
         let text = std::fs::read_to_string(&path);
         let is_number = text.map_or_else(|_| path.exists(), |text| text.trim().parse::<i64>().is_ok());
@@ -225,7 +225,7 @@ impl Folder {
         }
     }
 
-    /// Adds what there is now to `values`; false when something could not be read.
+    /// Adds the current values to `values`. Returns false if one could not be read.
     fn read(&self, values: &mut Values) -> bool {
         let mut is_whole = true;
         if let Some(table) = &self.table {
@@ -243,13 +243,13 @@ impl Folder {
     }
 }
 
-/// The number in a file; sensors of a GPU that sleeps cannot be read.
+/// The number in a file. Sensors of a sleeping GPU cannot be read.
 fn number(path: &Path) -> Option<i64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Where a metric is in a table of format 1, content 1 to 3 (Linux, `kgd_pp_interface.h`, `gpu_metrics_v1_3`): its
-/// metric, the offset of its 16 bits, and what makes it one of the metric's unit.
+/// The metrics in a table of format 1, content 1 to 3 (Linux, `kgd_pp_interface.h`, `gpu_metrics_v1_3`): the metric,
+/// the offset of its 16 bits, and the factor to the metric's unit.
 const TABLE: [(Metric, usize, i64); 8] = [
     (Metric::EDGE_TEMPERATURE, 4, 1000),
     (Metric::HOTSPOT_TEMPERATURE, 6, 1000),
@@ -261,12 +261,13 @@ const TABLE: [(Metric, usize, i64); 8] = [
     (Metric::MEMORY_CLOCK, 58, 1_000_000),
 ];
 
-/// Throttling as the firmware has it (32 bits), and as all chips have it (64 bits), since content 3.
+/// Offset of the throttle status as reported by the firmware (32 bits). Content 3 added the one that is the same on all
+/// chips (64 bits).
 const THROTTLE: usize = 68;
 const INDEPENDENT_THROTTLE: usize = 112;
 
-/// Adds the values of a `gpu_metrics` table; false for one of a form that is not known. All ones stand for what a GPU
-/// does not have.
+/// Adds the values of a `gpu_metrics` table. Returns false for an unknown form. A value of all ones means that the GPU
+/// does not have the metric.
 fn read_table(bytes: &[u8], values: &mut Values) -> bool {
     let [low, high, 1, 1..=3, ..] = *bytes else { return false };
     let bytes = &bytes[..bytes.len().min(u16::from_le_bytes([low, high]).into())];
@@ -291,7 +292,7 @@ fn read_table(bytes: &[u8], values: &mut Values) -> bool {
 mod tests {
     use super::*;
 
-    /// A folder of a PCI device, deleted at its end.
+    /// A folder of a PCI device, deleted when dropped.
     struct Sysfs(PathBuf);
 
     impl Sysfs {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Profiling sessions (`iree/hal/device.h`, `iree/hal/profile_schema.h`): what a device tells a sink of what it does.
+//! Profiling sessions (`iree/hal/device.h`, `iree/hal/profile_schema.h`): the data that a device writes to a sink about
+//! its work.
 //!
-//! A session is an object of its own ([`session::Session`]) that operations hold while they are under way. A submission
-//! asks the device's [`Profiler`] once whether there is one, which is a load and a branch when there is none. When
-//! there is, the operation goes to the queue inside a `Traced` (`core/queue/trace.rs`), which notes times, gives
+//! A session is an object of its own ([`session::Session`]), which operations hold while they are in progress. A
+//! submission asks the device's [`Profiler`] once for the session: a load and a branch if there is none. With a
+//! session, the operation goes to the queue inside a `Traced` (`core/queue/trace.rs`), which records times, gives
 //! packets completion signals of their own where device times are wanted, and logs the events when the submission is
-//! complete, before its semaphores advance. Logs are bounded. Flush and end write them to the sink from the caller's
+//! complete, before its semaphores advance. Logs are bounded. Flush and end write them to the sink on the caller's
 //! thread, under no lock that a queue takes.
 //!
-//! Device times are those that the packet processor stamps on completion signals, translated by the HSA runtime to its
+//! Device times are those that the packet processor writes to completion signals, translated by the HSA runtime to its
 //! system clock (`hsa_amd_profiling_get_dispatch_time`). So the "device ticks" of a profile are ticks of that clock
-//! (`HSA_SYSTEM_INFO_TIMESTAMP`), on all GPUs, and the samples that tie them to the host's clocks need nothing but HSA.
+//! (`HSA_SYSTEM_INFO_TIMESTAMP`) on all GPUs, and the samples that relate it to the host's clocks need only HSA.
 
 pub mod counters;
 pub mod log;
@@ -40,16 +41,16 @@ use crate::hsa;
 pub struct FunctionRef {
     /// The executable's identifier, unique in the process; 0 for none.
     pub executable: u64,
-    /// Its place in the executable.
+    /// The ordinal in the executable.
     pub ordinal: u32,
 }
 
-/// One launch of a function, or of a kernel of the driver's own that carries out a recorded transfer.
+/// A launch of a function, or of a kernel of the driver's own for a recorded transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchNote {
-    /// The function; of no executable for a transfer.
+    /// The function; without an executable for a transfer.
     pub function: FunctionRef,
-    /// Its position in the command buffer; `u32::MAX` for a dispatch of its own.
+    /// The position in the command buffer; `u32::MAX` for a dispatch outside of command buffers.
     pub command_index: u32,
     /// Zeros when the device reads them.
     pub workgroup_count: [u32; 3],
@@ -59,20 +60,20 @@ pub struct LaunchNote {
     pub indirect: bool,
 }
 
-/// What a profile says of a queue operation.
+/// The description of a queue operation for profiles.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject {
-    /// What is asked for.
+    /// The kind of operation.
     pub kind: QueueEventKind,
-    /// Payload operations in it.
+    /// The number of payload operations.
     pub operations: u32,
-    /// Bytes of payload; 0 where that means nothing.
+    /// Bytes of payload; 0 if that does not apply.
     pub length: u64,
     /// The command buffer; 0 for none.
     pub command_buffer: u64,
-    /// The function, for a dispatch of its own whose span on the host is wanted.
+    /// The function, for a dispatch outside of command buffers whose span on the host is wanted.
     pub launch: Option<LaunchNote>,
-    /// What it does with memory, when that is asked for.
+    /// The memory event, if those are wanted.
     pub memory: Option<MemoryNote>,
 }
 
@@ -88,19 +89,19 @@ impl Subject {
     }
 }
 
-/// A logical device's profiling: whether a session is active, and what one would want to know about.
+/// The profiling state of a logical device: the active session, and the executables for later ones.
 #[derive(Debug, Default)]
 pub struct Profiler {
     active: AtomicBool,
     current: RwLock<Option<Arc<Session>>>,
-    /// Held while a session begins, is flushed or ends, sink calls included. Queues never take it.
+    /// Locked while a session begins, is flushed or ends, sink calls included. Queues never take it.
     control: Mutex<()>,
     executables: Mutex<Vec<Weak<ExecutableInfo>>>,
     zones: Zones,
 }
 
 impl Profiler {
-    /// Whether there is a session.
+    /// True if there is a session.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed)
@@ -120,8 +121,8 @@ impl Profiler {
         self.session().filter(|session| session.is_requested())
     }
 
-    /// Packets that a launch may have around it in the session there is, and 0 without one. Where there are any, each
-    /// launch runs alone.
+    /// The number of packets that a launch may have around it in the active session; 0 without one. If there are any,
+    /// each launch runs alone.
     #[inline]
     pub fn packets_around(&self) -> u32 {
         if self.is_active() { self.most_around() } else { 0 }
@@ -132,13 +133,13 @@ impl Profiler {
         self.session().map_or(0, |session| session.packets_around())
     }
 
-    /// Whether there is a session that counts what the hardware does in kernels, or traces it.
+    /// True if there is a session that counts hardware events in kernels or traces kernels.
     #[inline]
     pub fn is_counting(&self) -> bool {
         self.packets_around() > 0
     }
 
-    /// Tells sessions of an executable, for as long as it lives.
+    /// Registers an executable with sessions, for as long as it lives.
     pub fn add_executable(&self, executable: &Arc<ExecutableInfo>) {
         let mut known = self.executables.lock();
         known.retain(|known| known.strong_count() > 0);
@@ -153,7 +154,7 @@ impl Profiler {
         self.control.lock()
     }
 
-    /// Makes `session` the active one, and tells it of the executables there are.
+    /// Makes `session` the active one, and registers the existing executables with it.
     pub fn publish(&self, session: &Arc<Session>) {
         let known = self.executables.lock();
         for executable in known.iter().filter_map(Weak::upgrade) {
@@ -163,15 +164,15 @@ impl Profiler {
         self.active.store(true, Ordering::Release);
     }
 
-    /// Has nothing traced any more, unless the session there is was not [requested](Self::requested_session). What is
-    /// under way keeps the session.
+    /// Ends tracing, unless the active session was not [requested](Self::requested_session). Operations in progress
+    /// keep the session.
     pub fn retract(&self) -> Option<Arc<Session>> {
         let session = self.current.write().take_if(|session| session.is_requested())?;
         self.active.store(false, Ordering::Release);
         Some(session)
     }
 
-    /// Adds a kernel to IREE's trace, which the queue `ordinal`, of `queue_count`, ran at `ticks`. A kernel of no
+    /// Adds a kernel to IREE's trace that the queue `ordinal`, of `queue_count`, ran at `ticks`. A kernel without an
     /// executable is a transfer's.
     pub fn add_zone(&self, library: &hsa::Library, queue: (u32, usize), function: FunctionRef, ticks: (u64, u64)) {
         let known =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What is costly to make and goes from one operation to another.
+//! Reuse of objects that are expensive to make.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use parking_lot::Mutex;
 
 use crate::ffi::{Result, Status};
 
-/// Things of which there are at most so many.
+/// A pool of a limited number of objects.
 #[derive(Debug)]
 pub struct Pool<T> {
-    /// Those that nobody uses.
+    /// The unused objects.
     free: Arc<Mutex<Vec<T>>>,
-    /// How many were made.
+    /// The number of objects that were made.
     made: AtomicUsize,
     most: usize,
 }
 
 impl<T> Pool<T> {
-    /// A pool of at most `most` things, of which `first` is one.
+    /// A pool of at most `most` objects, including `first`.
     pub fn new(first: T, most: usize) -> Self {
         Self { free: Arc::new(Mutex::new(vec![first])), made: AtomicUsize::new(1), most }
     }
 
-    /// One that nobody uses, or else one that `make` makes.
+    /// Takes an unused object, or one that `make` makes.
     ///
     /// # Errors
-    /// Those of `make`; `too_many` when there would be.
+    /// The error of `make`; `too_many` if there are too many objects.
     pub fn take(&self, make: impl FnOnce() -> Result<T>, too_many: impl FnOnce() -> Status) -> Result<Pooled<T>> {
         let free = self.free.lock().pop();
         let thing = free.map_or_else(|| self.make(make, too_many), Ok)?;
@@ -45,10 +45,10 @@ impl<T> Pool<T> {
     }
 }
 
-/// Something from a pool, where it goes when dropped.
+/// An object of a pool, to which it goes back when dropped.
 #[derive(Debug)]
 pub struct Pooled<T> {
-    /// None while it is dropped.
+    /// None only during drop.
     thing: Option<T>,
     free: Arc<Mutex<Vec<T>>>,
 }

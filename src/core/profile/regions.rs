@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Regions of recorded command buffers: what lies between two execution barriers, and how long the GPU was about it.
+//! Regions of recorded command buffers: the commands between two execution barriers, and the GPU's time for them.
 //!
-//! The packet processor goes through a recording by itself; what it takes decisions at are the barriers. A region
-//! begins with the first of its packets that begins, and ends with the last that ends. Its tiles are workgroups, and
-//! its workers the GPU's compute units. What schedulers on the host tell beyond that (drains, wakes, retention) does
-//! not exist here and stays 0.
+//! The packet processor runs a recording by itself; the only scheduling points are the barriers. A region begins with
+//! the first of its packets to begin, and ends with the last to end. Its tiles are workgroups, and its workers are the
+//! GPU's compute units. Further data of host schedulers (drains, wakes, retention) does not exist here and stays 0.
 //!
-//! Region events have host times. Those of packets are in the clock of `HSA_SYSTEM_INFO_TIMESTAMP`, which is one of the
-//! host's, too: reading it between two looks at IREE's clock tells how far they are apart, better than to the
-//! microsecond.
+//! Region events have host times. Packets have times of the clock `HSA_SYSTEM_INFO_TIMESTAMP`, which is also a host
+//! clock: reading it between two reads of IREE's clock gives their offset, to less than a microsecond.
 
 use crate::core::profile::LaunchNote;
 use crate::ffi::profile::host_time;
@@ -16,7 +14,7 @@ use crate::ffi::profile::schema::{CommandRegionEvent, Record, flags};
 use crate::ffi::{Result, status};
 use crate::hsa;
 
-/// How to get from the clock of device times to IREE's.
+/// The conversion from the clock of device times to IREE's.
 #[derive(Debug, Clone, Copy)]
 pub struct HostClock {
     host: i64,
@@ -28,7 +26,7 @@ impl HostClock {
     /// Reads both clocks.
     ///
     /// # Errors
-    /// What HSA said of its own; INTERNAL where that does not tick.
+    /// The error of HSA's clock query; INTERNAL if that clock does not tick.
     pub fn new(library: &hsa::Library) -> Result<Self> {
         let before = host_time();
         let tick = library.timestamp()?;
@@ -50,8 +48,8 @@ impl HostClock {
     }
 }
 
-/// The region events of one execution, but for where it was. `barriers` are the positions of the recording's execution
-/// barriers, in order; `launches` its launches in order, each with the ticks at which it began and ended.
+/// The region events of one execution, without its stream. `barriers` has the positions of the recording's execution
+/// barriers, in order; `launches` its launches in order, each with the ticks of its begin and end.
 pub fn events(barriers: &[u32], launches: &[(LaunchNote, (u64, u64))], clock: HostClock) -> Vec<CommandRegionEvent> {
     let index = |launch: &LaunchNote| barriers.partition_point(|barrier| *barrier < launch.command_index) as i32;
     let regions = launches.chunk_by(|(first, _), (second, _)| index(first) == index(second));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! One profiling session: what it captures, its logs, and how they are [written](mod@write).
+//! One profiling session: the data that it captures, its logs, and their [output](mod@write).
 
 mod write;
 
@@ -26,34 +26,33 @@ use crate::ffi::{Result, Status, status, strings};
 use crate::hsa;
 use crate::hsa::aqlprofile::TraceCapture;
 
-/// Most queue, host or memory events between two flushes: these streams may lose events, and say how many.
+/// Most queue, host or memory events between two flushes: these streams may lose events, and report how many.
 const AGGREGATE_LIMIT: usize = 1 << 16;
 
-/// Most dispatch and device queue events of one queue between two flushes: a session that loses one of these has
-/// failed.
+/// Most dispatch and device queue events of one queue between two flushes. If one of these is lost, the session fails.
 const PRECISE_LIMIT: usize = 1 << 20;
 
-/// Data that is of hardware counters.
+/// Data of hardware counters.
 const COUNTS: ProfileData = ProfileData::COUNTER_SAMPLES.union(ProfileData::COUNTER_RANGES);
 
-/// Data for which launches have dispatch events: counter samples and traces refer to them.
+/// Data that needs dispatch events of launches: counter samples and traces refer to them.
 pub const DISPATCHES: ProfileData =
     ProfileData::DISPATCH_EVENTS.union(ProfileData::COUNTER_SAMPLES).union(ProfileData::EXECUTABLE_TRACES);
 
-/// Data that any operation has events of.
+/// Data with events of any operation.
 const OPERATIONS: ProfileData = ProfileData::QUEUE_EVENTS
     .union(ProfileData::HOST_EXECUTION_EVENTS)
     .union(ProfileData::DEVICE_QUEUE_EVENTS)
     .union(DISPATCHES);
 
-/// Which operations produce device-timestamped events: those that match all that is set.
+/// Selects the operations with device-timestamped events: they match all fields that are set.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Pattern of the function's name.
     pub function: Option<String>,
     /// The command buffer.
     pub command_buffer: Option<u64>,
-    /// The position in the command buffer; a dispatch of its own has none.
+    /// The position in the command buffer; a dispatch outside of command buffers has none.
     pub command_index: Option<u32>,
     /// The GPU's ordinal.
     pub gpu: Option<u32>,
@@ -62,7 +61,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether it chooses anything.
+    /// True if any field is set.
     fn is_set(&self) -> bool {
         let of_place = [self.command_index, self.gpu, self.queue].iter().any(Option::is_some);
         of_place || self.function.is_some() || self.command_buffer.is_some()
@@ -79,12 +78,13 @@ impl Filter {
     }
 }
 
-/// What a session is asked for.
+/// The data and options requested for a session.
 #[derive(Debug)]
 pub struct Request {
     /// The families of data.
     pub families: ProfileData,
-    /// Receives it; none of a session of the driver's own, whose dispatches become [`zones`](super::zones) alone.
+    /// The sink for the data; none for a session of the driver's own, whose dispatches only become
+    /// [`zones`](super::zones).
     pub sink: Option<ProfileSink>,
     /// Selects device-timestamped events.
     pub filter: Filter,
@@ -93,10 +93,11 @@ pub struct Request {
 }
 
 impl Request {
-    /// Refuses what the driver does not produce.
+    /// Refuses requests that the driver does not support.
     ///
     /// # Errors
-    /// UNIMPLEMENTED, with the names; INVALID_ARGUMENT for traces of everything, or of a queue that has no work then.
+    /// UNIMPLEMENTED, with the names; INVALID_ARGUMENT for traces without a filter, or of a queue that has no work
+    /// then.
     pub fn check(&self) -> Result<()> {
         if self.families.contains(ProfileData::EXECUTABLE_TRACES) && !self.filter.is_set() {
             return Err(status!(
@@ -129,7 +130,7 @@ struct QueueLogs {
     stream: Stream,
     dispatches: EventLog<DispatchEvent>,
     operations: EventLog<QueueDeviceEvent>,
-    /// Records of counter samples, those of a dispatch in one.
+    /// Records of counter samples; those of a dispatch are one item.
     samples: EventLog<Vec<u8>>,
     traces: EventLog<Artifact>,
 }
@@ -137,14 +138,14 @@ struct QueueLogs {
 /// Objects that events refer to, until they are written.
 #[derive(Default)]
 struct Objects {
-    /// All of the session: functions of them are looked up for the filter.
+    /// All executables of the session: the filter looks up their functions.
     executables: Vec<Arc<ExecutableInfo>>,
     executables_written: usize,
     matching: HashSet<FunctionRef>,
     programs: HashSet<u64>,
-    /// The positions of execution barriers, by command buffer, where regions are wanted.
+    /// The positions of execution barriers by command buffer, if regions are wanted.
     barriers: HashMap<u64, Arc<[u32]>>,
-    /// The launches of a command buffer that are selected, where they are to be counted or traced.
+    /// The selected launches of a command buffer, if they are to be counted or traced.
     launches: HashMap<u64, Arc<[FunctionRef]>>,
     new_programs: Vec<CommandRecords>,
 }
@@ -152,9 +153,9 @@ struct Objects {
 /// A range of time in which a GPU counts.
 #[derive(Debug)]
 pub struct Range {
-    /// What counts.
+    /// The count of the range.
     pub count: Count,
-    /// The tick at which it began, if that is known.
+    /// The tick of its begin, if that is known.
     pub start: Result<u64>,
 }
 
@@ -165,7 +166,7 @@ pub struct Session {
     families: ProfileData,
     /// The application began it.
     is_requested: bool,
-    /// None once the session has ended: operations that are under way then keep the session and not the sink.
+    /// None once the session has ended: operations in progress then keep the session but not the sink.
     sink: Mutex<Option<ProfileSink>>,
     filter: Filter,
     library: Arc<hsa::Library>,
@@ -176,22 +177,22 @@ pub struct Session {
     host_events: EventLog<HostExecutionEvent>,
     region_events: EventLog<CommandRegionEvent>,
     memory: MemoryLog,
-    /// Where they are wanted.
+    /// The metrics, if they are wanted.
     metrics: Option<Metrics>,
-    /// Where dispatches, or ranges of time, are to have samples of them.
+    /// The hardware counters, if dispatches or time ranges are to be counted.
     counters: Option<Counters>,
-    /// Where dispatches are to be traced.
+    /// The thread traces, if dispatches are to be traced.
     traces: Option<ThreadTraces>,
-    /// Packets that a launch may have around it.
+    /// The number of packets that a launch may have around it.
     packets_around: u32,
-    /// What counts on each GPU, where ranges do. Locked while a range is turned over to the next, which waits for the
-    /// GPU.
+    /// The current range of each GPU, if ranges are wanted. Locked while a range ends and the next begins, which waits
+    /// for the GPU.
     ranges: Mutex<Vec<Option<Range>>>,
-    /// Records of ranges that are over, each with its stream.
+    /// Records of completed ranges, each with its stream.
     range_samples: Mutex<Vec<(Stream, Vec<u8>)>>,
     queues: Vec<QueueLogs>,
     objects: Mutex<Objects>,
-    /// Completion signals that no packet uses.
+    /// Unused completion signals.
     signals: Mutex<Vec<hsa::Signal>>,
     failure: Mutex<Option<Status>>,
     next_clock_sample: AtomicU64,
@@ -205,10 +206,10 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// A session of a device with these GPUs and so many queues on each that has not begun.
+    /// A session that has not begun, of a device with these GPUs and `queues_per_gpu` queues on each.
     ///
     /// # Errors
-    /// Those of [`Counters::new`] and [`ThreadTraces::new`].
+    /// As for [`Counters::new`] and [`ThreadTraces::new`].
     pub fn new(id: u64, name: &str, request: Request, gpus: &[Arc<Gpu>], queues_per_gpu: u32) -> Result<Self> {
         let stream = |ordinal: u32| Stream { gpu: ordinal / queues_per_gpu, queue: ordinal % queues_per_gpu };
         let logs = |ordinal| QueueLogs {
@@ -255,38 +256,38 @@ impl Session {
         })
     }
 
-    /// Returns true if the application began it, false of a session of the driver's own.
+    /// True if the application began the session; false for the driver's own.
     pub fn is_requested(&self) -> bool {
         self.is_requested
     }
 
-    /// Whether data of `family` was asked for.
+    /// True if data of `family` was requested.
     pub fn wants(&self, family: ProfileData) -> bool {
         self.families.intersects(family)
     }
 
-    /// Whether any operation may have events.
+    /// True if any operation may have events.
     pub fn notes_all(&self) -> bool {
         self.wants(OPERATIONS)
     }
 
-    /// Whether one of which `subject` tells may.
+    /// True if the operation that `subject` describes may have events.
     pub fn notes(&self, subject: &Subject) -> bool {
         let has_regions = subject.command_buffer != 0 && self.wants(ProfileData::COMMAND_REGION_EVENTS);
         self.notes_all() || has_regions || subject.memory.is_some()
     }
 
-    /// Whether there are events of the packets of a command buffer.
+    /// True if packets of a command buffer may have events.
     pub fn notes_packets(&self) -> bool {
         self.wants(ProfileData::DEVICE_QUEUE_EVENTS | DISPATCHES | ProfileData::COMMAND_REGION_EVENTS)
     }
 
-    /// Whether packets are to have device times.
+    /// True if packets are to have device times.
     pub fn wants_timestamps(&self) -> bool {
         self.notes_packets() || self.wants(ProfileData::COUNTER_RANGES)
     }
 
-    /// The log of memory events, when they are wanted.
+    /// The log of memory events, if they are wanted.
     pub fn memory(&self) -> Option<&MemoryLog> {
         self.wants(ProfileData::MEMORY_EVENTS).then_some(&self.memory)
     }
@@ -301,25 +302,25 @@ impl Session {
         self.queues.len()
     }
 
-    /// Identifies one submission in all its events; they count from 1 in the order of the calls.
+    /// The identifier of a submission in all its events. Identifiers count from 1 in the order of the calls.
     pub fn next_submission(&self) -> u64 {
         self.next_submission.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The data with device times that an operation, or its launches, may have.
+    /// The data with device times that an operation or its launches may have.
     pub fn selected(&self, stream: Stream, command_buffer: u64) -> ProfileData {
         let is_selected = self.wants_timestamps() && self.filter.matches_operation(stream, command_buffer);
         if is_selected { self.families } else { ProfileData::empty() }
     }
 
-    /// Whether anything tells of host times.
+    /// True if any of the data has host times.
     pub fn wants_host_times(&self) -> bool {
         let families = ProfileData::QUEUE_EVENTS | ProfileData::HOST_EXECUTION_EVENTS;
         self.wants(families | ProfileData::MEMORY_EVENTS)
     }
 
-    /// Returns true if one launch of such an operation is to have a dispatch event. In the driver's own session, the
-    /// kernels of transfers are zones, too.
+    /// True if a launch of such an operation is to have a dispatch event. In the driver's own session, the kernels of
+    /// transfers are zones, too.
     pub fn selects_launch(&self, launch: &LaunchNote) -> bool {
         if !self.is_requested {
             return true;
@@ -328,19 +329,19 @@ impl Session {
         self.selects_function(launch.function, launch.command_index, matching)
     }
 
-    /// The same of a function, whose name `is_matching` if one is to.
+    /// True if a launch of a function is selected. `is_matching` compares its name with the filter.
     fn selects_function(&self, function: FunctionRef, index: u32, is_matching: impl FnOnce() -> bool) -> bool {
         let is_selected = function.executable != 0 && self.filter.matches_index(index);
         is_selected && (self.filter.function.is_none() || is_matching())
     }
 
-    /// Whether launches are counted or traced, each for itself.
+    /// True if launches are counted or traced individually.
     pub fn watches_launches(&self) -> bool {
         self.packets_around() > 0
     }
 
-    /// The launches of such an operation that are to be counted or traced, where launches are: of the command buffer,
-    /// or the one.
+    /// The launches of an operation that are to be counted or traced, if that is wanted: those of the command buffer,
+    /// or the one launch.
     pub fn watched_launches(&self, command_buffer: u64, launch: Option<&LaunchNote>) -> Option<Arc<[FunctionRef]>> {
         match launch {
             Some(launch) => self.selects_launch(launch).then(|| Arc::from([launch.function])),
@@ -348,7 +349,7 @@ impl Session {
         }
     }
 
-    /// Tells of an executable whose functions events may refer to.
+    /// Registers an executable to whose functions events may refer.
     pub fn add_executable(&self, executable: Arc<ExecutableInfo>) {
         if !self.is_requested {
             return;
@@ -368,7 +369,7 @@ impl Session {
         }
     }
 
-    /// Tells of the command buffer `id`, which is being executed.
+    /// Registers the command buffer `id`, which is being executed.
     pub fn add_program(&self, id: u64, records: impl FnOnce() -> CommandRecords) {
         if !self.is_requested {
             return;
@@ -399,7 +400,7 @@ impl Session {
         &self.library
     }
 
-    /// The positions of the execution barriers of a command buffer that was told of, where regions are wanted.
+    /// The positions of the execution barriers of a registered command buffer, if regions are wanted.
     pub fn barriers(&self, command_buffer: u64) -> Arc<[u32]> {
         self.objects.lock().barriers.get(&command_buffer).cloned().unwrap_or_default()
     }
@@ -428,10 +429,10 @@ impl Session {
         });
     }
 
-    /// Logs a dispatch on the queue `ordinal`, and what `count` counted and `trace` traced of it if they did.
+    /// Logs a dispatch on the queue `ordinal`, with the data of `count` and `trace` if it has them.
     ///
     /// # Errors
-    /// Those of [`Counters::sample_records`] and [`ThreadTraces::artifacts`].
+    /// As for [`Counters::sample_records`] and [`ThreadTraces::artifacts`].
     pub fn log_dispatch(
         &self,
         ordinal: u32,
@@ -487,7 +488,7 @@ impl Session {
         }
     }
 
-    /// The session cannot tell all it was asked for: flush and end fail with the first of these.
+    /// Fails the session, which cannot deliver all requested data: flush and end return the first such error.
     pub fn fail(&self, status: Status) {
         self.failure.lock().get_or_insert(status);
     }
@@ -495,7 +496,7 @@ impl Session {
     /// Moves completion signals to `signals` until it has `count`.
     ///
     /// # Errors
-    /// What HSA said when it makes no more.
+    /// The error of HSA for a new signal.
     pub fn take_signals(&self, signals: &mut Vec<hsa::Signal>, count: usize) -> Result<()> {
         {
             let mut free = self.signals.lock();
@@ -514,35 +515,35 @@ impl Session {
         self.signals.lock().extend(signals);
     }
 
-    /// The hardware counters that launches are to have samples of.
+    /// The hardware counters for samples of launches.
     pub fn counters(&self) -> Option<&Counters> {
         self.counters.as_ref().filter(|_| self.wants(ProfileData::COUNTER_SAMPLES))
     }
 
-    /// What traces launches.
+    /// The thread traces for launches.
     pub fn traces(&self) -> Option<&ThreadTraces> {
         self.traces.as_ref()
     }
 
-    /// Packets that a launch may have around it.
+    /// The number of packets that a launch may have around it.
     pub fn packets_around(&self) -> u32 {
         self.packets_around
     }
 
-    /// The hardware counters that ranges of time are to have samples of.
+    /// The hardware counters for samples of time ranges.
     pub fn range_counters(&self) -> Option<&Counters> {
         self.counters.as_ref().filter(|_| self.wants(ProfileData::COUNTER_RANGES))
     }
 
-    /// What counts on each GPU. Who has the lock may submit work and wait for it.
+    /// The current range of each GPU. The holder of the lock may submit work and wait for it.
     pub fn ranges(&self) -> &Mutex<Vec<Option<Range>>> {
         &self.ranges
     }
 
-    /// Logs a range that has ended at the tick `end`, which was read on the queue `ordinal`.
+    /// Logs a range that has ended at the tick `end`, read on the queue `ordinal`.
     ///
     /// # Errors
-    /// Those of [`Counters::range_records`]; when it began is not known.
+    /// As for [`Counters::range_records`]; the error of its begin if that is not known.
     pub fn log_range(&self, ordinal: u32, range: &Range, end: u64) -> Result<()> {
         let Some(counters) = self.range_counters() else { return Ok(()) };
         let (stream, start) = (self.stream(ordinal), range.start.clone()?);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Executable traces: what waves of chosen dispatches execute, as the GPU's sequencers write it to memory (thread
-//! traces, SQTT or ATT).
+//! Executable traces: the instructions that waves of selected dispatches execute, as the GPU's sequencers write them to
+//! memory (thread traces, SQTT or ATT).
 //!
-//! A traced dispatch lies between a packet that begins a trace, one that tells it of the dispatch's code object, and
-//! one that ends it, all of which ROCm's aqlprofile library makes (`hsa/aqlprofile/traces.rs`), and runs alone on its
-//! queue. What it has written is read when its submission is complete, and kept until it is flushed. Traces are the
-//! GPU's: what another queue of it runs meanwhile may be in them.
+//! A traced dispatch lies between a packet that begins a trace, a packet that marks the dispatch's code object, and a
+//! packet that ends the trace, all made by ROCm's aqlprofile library (`hsa/aqlprofile/traces.rs`). It runs alone on its
+//! queue. The trace is read when the submission is complete, and kept until it is flushed. Traces are the GPU's: waves
+//! of its other queues may be in them.
 //!
-//! One shader engine is traced, of which all waves have their begin and end, and those of one compute unit (or
-//! work-group processor) their instructions: as many as fit the memory that a trace has.
+//! One shader engine is traced. The trace has begin and end of all of its waves, and the instructions of the waves of
+//! one compute unit (or work-group processor), as far as they fit the trace buffer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::ffi::profile::{Origin, Stream, bytes_of};
 use crate::ffi::{Result, status};
 use crate::hsa::aqlprofile::{AqlProfile, CaptureMemory, Marker, TraceCapture, TraceTarget, TracedAgent};
 
-/// What is traced, and the memory for it: as IREE's own driver for AMD GPUs has it.
+/// The traced units and the buffer size: those of IREE's own driver for AMD GPUs.
 const TARGET: TraceTarget = TraceTarget { unit: 1, engines: 1, simds: 0xf, size: 16 << 20 };
 
 /// Captures of a GPU: 1 GiB of its memory.
@@ -37,28 +37,28 @@ const MOST_BYTES: usize = 1 << 30;
 /// Packets around a dispatch that is traced: two in front of it, one behind.
 pub const PACKETS: u32 = 3;
 
-/// Those in front of it.
+/// Packets in front of a traced dispatch.
 pub const PACKETS_BEFORE: u32 = 2;
 
 /// The traces of a session.
 #[derive(Debug)]
 pub struct ThreadTraces {
     gpus: Vec<GpuTraces>,
-    /// By the GPU's ordinal and the executable.
+    /// Markers by the GPU's ordinal and the executable.
     markers: Mutex<HashMap<(u32, u64), Marker>>,
     next_trace: AtomicU64,
     /// Bytes that were not flushed yet.
     kept: Kept,
 }
 
-/// How many bytes there are of traces, of at most so many.
+/// The number of bytes of traces that are kept, and its limit.
 #[derive(Debug)]
 struct Kept {
     bytes: Arc<AtomicUsize>,
     most: usize,
 }
 
-/// Some of them, until they are written or lost.
+/// A number of bytes of traces, counted until the traces are written or lost.
 #[derive(Debug)]
 struct Share {
     kept: Arc<AtomicUsize>,
@@ -66,7 +66,7 @@ struct Share {
 }
 
 impl Kept {
-    /// A share of `bytes`, unless that is too much.
+    /// Counts `bytes`; none if there would be too many.
     fn share(&self, bytes: usize) -> Option<Share> {
         let share = Share { kept: self.bytes.clone(), bytes };
         (self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.most).then_some(share)
@@ -92,17 +92,18 @@ pub struct Artifact {
     pub event: Origin,
     /// The record with the trace behind it.
     pub bytes: Vec<u8>,
-    /// There was more than there was room for.
+    /// The trace was cut off at the buffer's size.
     pub is_truncated: bool,
     _share: Share,
 }
 
 impl ThreadTraces {
-    /// Traces on GPUs of one device. Loads what makes their packets, and makes those of a first trace of each GPU.
+    /// Traces on GPUs of one device. Loads the library that makes their packets, and makes the packets of a first trace
+    /// of each GPU.
     ///
     /// # Errors
-    /// NOT_FOUND without the library; UNIMPLEMENTED for one that has no traces; what the library said, which does not
-    /// know every GPU; RESOURCE_EXHAUSTED without the memory.
+    /// NOT_FOUND without the library; UNIMPLEMENTED for one without traces; the error of the library, which does not
+    /// support every GPU; RESOURCE_EXHAUSTED without the memory.
     pub fn new(gpus: &[Arc<Gpu>]) -> Result<Self> {
         let library = AqlProfile::load(gpus[0].agent().library(), "executable traces")?;
         let of_gpu = |gpu: &Arc<Gpu>| {
@@ -125,10 +126,10 @@ impl ThreadTraces {
         })
     }
 
-    /// Tells of an executable, whose functions may be traced.
+    /// Registers an executable whose functions may be traced.
     ///
     /// # Errors
-    /// UNIMPLEMENTED when the runtime does not tell where code was loaded; what the library said.
+    /// UNIMPLEMENTED if the runtime does not report load addresses; the error of the library.
     pub fn add_executable(&self, executable: &ExecutableInfo) -> Result<()> {
         for (gpu, load) in executable.loads()?.iter().filter(|(gpu, _)| *gpu < self.gpus.len()) {
             // A code object has the identifier of its executable.
@@ -138,16 +139,16 @@ impl ThreadTraces {
         Ok(())
     }
 
-    /// The packet that tells a trace of GPU `gpu` of an executable, which lives as long as this; none of one that was
-    /// not told of.
+    /// The packet that marks an executable in a trace of GPU `gpu`. It is valid as long as this object. None for an
+    /// executable that is not registered.
     pub fn marker(&self, gpu: u32, executable: u64) -> Option<AmdPm4IbPacket> {
         self.markers.lock().get(&(gpu, executable)).map(|marker| *marker.packet())
     }
 
-    /// What traces a launch on GPU `gpu`. It must not be dropped while its packets are in a queue.
+    /// A capture for a launch on GPU `gpu`. It must not be dropped while its packets are in a queue.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when there would be too many; what the library said when it makes no more.
+    /// RESOURCE_EXHAUSTED if there are too many; the error of the library.
     pub fn take(&self, gpu: u32) -> Result<Pooled<TraceCapture>> {
         let GpuTraces { agent, captures: pool } = &self.gpus[gpu as usize];
         let too_many = || {
@@ -161,10 +162,10 @@ impl ThreadTraces {
         pool.take(|| agent.capture(TARGET), too_many)
     }
 
-    /// What `capture` has traced of the dispatch of `event` on `stream`: one for each shader engine.
+    /// The traces in `capture` of the dispatch of `event` on `stream`: one for each shader engine.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when there is too much since the last flush; what the library said.
+    /// RESOURCE_EXHAUSTED if there is too much data since the last flush; the error of the library.
     pub fn artifacts(&self, stream: Stream, event: &DispatchEvent, capture: &TraceCapture) -> Result<Read> {
         let traced = capture.read()?;
         let DispatchEvent { event_id: id, executable_id: executable, command_buffer_id: command_buffer, .. } = *event;
@@ -205,12 +206,12 @@ impl ThreadTraces {
     }
 }
 
-/// What was read of a trace.
+/// The result of reading a trace.
 #[derive(Debug)]
 pub struct Read {
-    /// One for each shader engine.
+    /// One trace for each shader engine.
     pub artifacts: Vec<Artifact>,
-    /// Why some of it is lost, if it is.
+    /// The reason for which some of it is lost; none if it is complete.
     pub lost: Option<String>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a session writes to its sink, and when.
+//! The output of a session to its sink.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,26 +29,26 @@ impl Session {
     /// Begins the session at the sink.
     ///
     /// # Errors
-    /// The sink's.
+    /// The error of the sink.
     pub fn begin(&self) -> Result<()> {
         self.sink()?.begin(self.chunk(ContentType::SESSION))
     }
 
-    /// Ends it there and lets go of the sink. `code` is how it went.
+    /// Ends the session at the sink and releases the sink. `code` is the session's result.
     ///
     /// # Errors
-    /// The sink's.
+    /// The error of the sink.
     pub fn end(&self, code: Code) -> Result<()> {
         let sink = self.sink()?;
         *self.sink.lock() = None;
         sink.end(self.chunk(ContentType::SESSION), code)
     }
 
-    /// Writes what every later chunk refers to: GPUs, queues, metrics, counters, and a first sample of metrics and
-    /// clocks.
+    /// Writes the objects to which all later chunks refer: GPUs, queues, metrics and counters; and a first sample of
+    /// metrics and clocks.
     ///
     /// # Errors
-    /// The sink's; what HSA said of its clock.
+    /// The error of the sink or of HSA's clock query.
     pub fn write_head(&self, gpus: &[Arc<Gpu>]) -> Result<()> {
         let devices: Vec<_> = gpus.iter().map(|gpu| metadata::device_record(gpu, self.queues_per_gpu)).collect();
         self.sink()?.write(self.chunk(ContentType::DEVICES), &devices)?;
@@ -66,10 +66,10 @@ impl Session {
         self.write_metrics()
     }
 
-    /// Writes the executables and command buffers that were not written yet.
+    /// Writes the executables and command buffers that were not written before.
     ///
     /// # Errors
-    /// The sink's.
+    /// The error of the sink.
     pub fn write_metadata(&self) -> Result<()> {
         let (executables, programs) = {
             let mut objects = self.objects.lock();
@@ -100,7 +100,7 @@ impl Session {
         self.sink()?.write(self.chunk(ContentType::COMMAND_OPERATIONS), &commands.concat())
     }
 
-    /// Writes a sample of the clocks of each GPU, when there are device times.
+    /// Writes a sample of the clocks of each GPU, if there are device times.
     fn write_clocks(&self) -> Result<()> {
         if !self.wants_timestamps() {
             return Ok(());
@@ -117,11 +117,11 @@ impl Session {
         self.sink()?.write(Chunk { stream, dropped: taken.dropped, ..self.chunk(content) }, &taken.events)
     }
 
-    /// Writes everything that is complete.
+    /// Writes all complete data.
     ///
     /// # Errors
-    /// The sink's, and then what it did not take is lost; the session's own failure. Both stay for the calls that
-    /// follow.
+    /// The error of the sink, in which case the remaining data is lost; the session's own failure. Both are returned by
+    /// later calls, too.
     pub fn flush(&self) -> Result<()> {
         if let Err(status) = self.write_events() {
             self.fail(status);
@@ -169,7 +169,7 @@ impl Session {
         self.write_metrics()
     }
 
-    /// Writes a sample of the metrics of each GPU, when they are wanted.
+    /// Writes a sample of the metrics of each GPU, if they are wanted.
     fn write_metrics(&self) -> Result<()> {
         let Some(metrics) = &self.metrics else { return Ok(()) };
         self.sink()?.write_bytes(self.chunk(ContentType::METRIC_SAMPLES), &metrics.samples())
@@ -184,7 +184,7 @@ impl Session {
         })
     }
 
-    /// Says which submission each device event is part of.
+    /// Writes the relationships between device events and submissions.
     fn write_relationships(
         &self,
         stream: Stream,
