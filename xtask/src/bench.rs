@@ -40,13 +40,13 @@ pub const DEFAULT_TARGET: &str = "gfx1100";
 /// Drivers to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Drivers {
-    /// This one
+    /// This driver
     #[value(name = "amdgpu_rs")]
     AmdgpuRs,
-    /// IREE's own, written in C
+    /// IREE's own driver, written in C
     #[value(name = "amdgpu")]
     Amdgpu,
-    /// Both, in turns
+    /// Both drivers, in turns
     Both,
 }
 

@@ -68,22 +68,22 @@ const FAILURE_LINES: usize = 6;
 /// A HAL driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Driver {
-    /// This one
+    /// This driver
     #[value(name = "amdgpu_rs")]
     AmdgpuRs,
-    /// IREE's own, written in C, built beside this one
+    /// IREE's own driver, written in C, built beside this one
     #[value(name = "amdgpu")]
     Amdgpu,
 }
 
-/// How a driver records command buffers, as its flag `command_buffer_mode` says.
+/// Kind of a driver's recordings of command buffers: the values of its flag `command_buffer_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CommandBufferMode {
     /// As AQL packets
     Aql,
     /// As PM4 streams, where they can be
     Pm4,
-    /// As the driver finds best
+    /// As the driver prefers
     Auto,
 }
 

@@ -39,7 +39,7 @@ const CELL_WORDS: usize = 15;
 /// Pages with longer cells.
 const LONG_CELLS: [&str; 3] = ["device-binaries/README.md", "docs/sim/numerics.md", "docs/sim/rocr.md"];
 
-/// Where a fault is: a file and the number of a line, from 1 on.
+/// Text of a fault, with its file and the number of its line, from 1 on.
 fn at(path: &str, line: usize, what: impl std::fmt::Display) -> String {
     format!("{path}:{line}: {what}")
 }

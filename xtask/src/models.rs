@@ -196,7 +196,7 @@ fn copies(target: &Target, count: usize, peers: bool) -> Result<Target> {
     vec![one; count].join(",").parse().map_err(Error::setup)
 }
 
-/// How a model ended, and how long that took.
+/// Result of a model, and the time that it took.
 type Outcome = (Result<Agreement>, Duration);
 
 /// Device and environment of a run of models.

@@ -67,7 +67,7 @@ impl BitOr for AgentMask {
 /// A device.
 #[derive(Debug)]
 pub struct Agent {
-    /// Its position.
+    /// Position of the agent in the machine.
     pub index: AgentIndex,
     /// Index among the machine's GPUs, including invisible ones, from 0.
     pub ordinal: usize,

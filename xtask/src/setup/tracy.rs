@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The sources of Tracy's client, for IREE's builds with tracing. IREE has them as a submodule, which the crate with
-//! its tree leaves out. They come from the crate tracy-client-sys, whose folder `tracy` is Tracy's folder `public`.
+//! The sources of Tracy's client, for IREE's builds with tracing. They are a submodule of IREE, which the crate with
+//! IREE's tree lacks. They come from the crate tracy-client-sys, whose folder `tracy` is Tracy's folder `public`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +11,12 @@ use crate::error::{Context, Result};
 use crate::layout::Layout;
 use crate::steps::Steps;
 
-/// The crate's name and version, and the feature of this package by which cargo knows it. It is of Tracy 0.12.0.
+/// Name and version of the crate, which contains Tracy 0.12.0, and the feature of this package that adds it to cargo's
+/// dependencies.
 const CRATE: tree::Release = tree::Release { name: "tracy-client-sys", version: "0.25.0", feature: "tracy" };
 
-/// In place of Tracy's own, whose library nobody links: IREE includes Tracy's one source file in one of its own.
+/// Replacement of Tracy's own file. No target links Tracy's library, because IREE includes Tracy's only source file in
+/// one of its own.
 const CMAKE_LISTS: &str = "\
 add_library(TracyClient INTERFACE)
 add_library(Tracy::TracyClient ALIAS TracyClient)
@@ -24,7 +26,7 @@ find_package(Threads REQUIRED)
 target_link_libraries(TracyClient INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 ";
 
-/// Where the sources are.
+/// Folder of the sources.
 pub fn folder(layout: &Layout) -> PathBuf {
     layout.build.join("tracy")
 }
@@ -32,7 +34,7 @@ pub fn folder(layout: &Layout) -> PathBuf {
 /// Downloads the sources.
 ///
 /// # Errors
-/// When the crate cannot be had.
+/// When the crate cannot be downloaded.
 pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let folder = folder(layout);
     if folder.join("CMakeLists.txt").is_file() {

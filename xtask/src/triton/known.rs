@@ -46,7 +46,7 @@ pub enum Verdict<'a> {
     Refused(&'a str),
     /// It failed, for a known reason that lies elsewhere.
     Known(&'a str),
-    /// It failed, or did not although it is known to.
+    /// It failed, or it did not fail although the list says so.
     Failed(String),
 }
 
