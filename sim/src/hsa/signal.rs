@@ -33,7 +33,7 @@ pub unsafe extern "C" fn hsa_signal_create(
 
 /// See `hsa_ext_amd.h`. Signals are visible to all agents of this process, and not to other processes. A signal for
 /// GPUs only, for other processes, or with consumers but no CPU among them, has no interrupt: waiters poll it.
-/// Consumers matter only in that case, and are checked more strictly than in ROCR.
+/// Consumers are read only if the attributes allow an interrupt, and are checked more strictly than in ROCR.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_create(
     initial_value: HsaSignalValue,
