@@ -6,10 +6,11 @@
 //! alone.
 //! * Every `cargo xtask` command, in a block or in a line of text, has a subcommand and options that exist.
 //! * `docs/SUMMARY.md` lists each page once.
-//! * `docs/sim/variables.md` has the variables, agent settings and checks of the software GPU, and no others.
+//! * Pages list the variables, agent settings, checks and costs of the software GPU, and the driver's hardware counters,
+//!   and no others ([`KINDS`]).
 //! * A cell of a table has at most 15 words; [`LONG_CELLS`] lists the pages that do not keep to that yet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -166,7 +167,7 @@ fn closing(text: &str, count: usize) -> Option<usize> {
 }
 
 /// Markdown files by their paths from the root, with `/` between names.
-type Pages = std::collections::BTreeMap<String, Page>;
+type Pages = BTreeMap<String, Page>;
 
 /// The path that a link of the page `from` names; `None` if it leaves the root.
 fn resolve(from: &str, link: &str) -> Option<String> {
@@ -299,75 +300,87 @@ fn cells(path: &str, page: &Page) -> Vec<String> {
     long.map(|(line, cell)| at(path, *line, format_args!("a cell of {} words is prose", words(cell)))).collect()
 }
 
-/// The names that the sources of the software GPU have.
+/// Names that the code reads and that pages list, by their kind: the heading of the table's first column.
 #[derive(Debug, Default, PartialEq)]
-struct Names {
-    variables: BTreeSet<String>,
-    settings: BTreeSet<String>,
-    checks: BTreeSet<String>,
-}
+struct Names(BTreeMap<&'static str, BTreeSet<String>>);
+
+/// The kinds of names, and the page that lists each.
+const KINDS: [(&str, &str); 5] = [
+    ("variable", VARIABLES),
+    ("setting", VARIABLES),
+    ("check", VARIABLES),
+    ("cost", VARIABLES),
+    ("counter", "docs/using/profiling.md"),
+];
+
+/// Beginnings of the names of hardware counters, which are those of GPU blocks.
+const BLOCKS: [&str; 6] = ["SQ_", "SQC_", "SPI_", "TCP_", "TA_", "TD_"];
 
 impl Names {
-    /// Adds the names of one source file: literals `"HSA_SIM_…"`, the array of checks, and the text that lists agent
-    /// settings. Ignores tests at the end of the file.
-    fn add(&mut self, source: &str) {
+    fn add(&mut self, kind: &'static str, names: impl IntoIterator<Item = impl Into<String>>) {
+        self.0.entry(kind).or_default().extend(names.into_iter().map(Into::into));
+    }
+
+    /// Adds those of a source file of the software GPU: literals `"HSA_SIM_…"`, the arrays of checks and of costs, and
+    /// the text that lists agent settings. Tests at the file's end do not count.
+    fn add_sim(&mut self, source: &str) {
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         for literal in source.split('"').skip(1).step_by(2) {
             let is_name = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
             if literal.strip_prefix("HSA_SIM_").is_some_and(is_name) {
-                self.variables.insert(literal.to_owned());
+                self.add("variable", [literal]);
             }
             if literal.contains("read_index=") && literal.contains("bar=") {
                 let keys = literal.split('=').filter_map(|part| part.rsplit([' ', ',', '|']).next());
-                self.settings.extend(keys.filter(|key| literal.contains(&format!("{key}="))).map(str::to_owned));
+                self.add("setting", keys.filter(|key| literal.contains(&format!("{key}="))));
             }
         }
         for list in source.split("; ").flat_map(|part| part.split_once("] = [").map(|(_, rest)| rest)) {
-            let items = list.split(']').next().unwrap_or_default();
-            if items.contains("\"wait\"") && items.contains("\"hazard\"") {
-                self.checks.extend(items.split('"').skip(1).step_by(2).map(str::to_owned));
+            let items: Vec<_> = list.split(']').next().unwrap_or_default().split('"').skip(1).step_by(2).collect();
+            if items.contains(&"wait") && items.contains(&"hazard") {
+                self.add("check", items);
+            } else if items.contains(&"dispatch_packets") {
+                self.add("cost", items);
             }
         }
     }
 
-    /// Names in the first cells of the page's tables.
-    fn documented(text: &str) -> Self {
-        let mut names = Self::default();
-        let mut kind = "";
+    /// Adds the hardware counters of a source file of the driver.
+    fn add_driver(&mut self, source: &str) {
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let is_counter = |name: &&str| {
+            BLOCKS.iter().any(|block| name.starts_with(block))
+                && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+        };
+        self.add("counter", source.split('"').skip(1).step_by(2).filter(is_counter));
+    }
+
+    /// Those that the tables of the page `path` have in their first cells.
+    fn add_page(&mut self, path: &str, text: &str) {
+        let mut kind = None;
         for line in text.lines() {
-            let first = line.strip_prefix("| ").and_then(|row| row.split(" |").next());
-            match first {
-                Some(heading @ ("variable" | "setting" | "check")) => kind = heading,
-                Some(cell) => {
-                    let into = match kind {
-                        "variable" => &mut names.variables,
-                        "setting" => &mut names.settings,
-                        "check" => &mut names.checks,
-                        _ => continue,
-                    };
-                    into.extend(cell.split('`').skip(1).step_by(2).map(str::to_owned));
-                }
-                None if !line.starts_with('|') => kind = "",
-                None => {}
+            let Some(first) = line.strip_prefix("| ").and_then(|row| row.split(" |").next()) else {
+                kind = kind.filter(|_| line.starts_with('|'));
+                continue;
+            };
+            match KINDS.iter().find(|(name, page)| *name == first && *page == path) {
+                Some((name, _)) => kind = Some(*name),
+                None => kind.into_iter().for_each(|kind| self.add(kind, first.split('`').skip(1).step_by(2))),
             }
         }
-        names
     }
 
     /// How `documented` differs from the code's names.
     fn compare(&self, documented: &Self) -> Vec<String> {
-        let pairs = [
-            ("variable", &self.variables, &documented.variables),
-            ("setting", &self.settings, &documented.settings),
-            ("check", &self.checks, &documented.checks),
-        ];
-        let differ = |(kind, code, page): (&str, &BTreeSet<String>, &BTreeSet<String>)| {
-            let empty = code.is_empty().then(|| format!("{VARIABLES}: no {kind} found in the sources of the sim"));
-            let missing = code.difference(page).map(|name| format!("{VARIABLES}: no row for the {kind} {name}"));
-            let extra = page.difference(code).map(|name| format!("{VARIABLES}: the sim has no {kind} {name}"));
+        let none = BTreeSet::new();
+        let differ = |(kind, path): (&str, &str)| {
+            let [code, page] = [self, documented].map(|names| names.0.get(kind).unwrap_or(&none));
+            let empty = code.is_empty().then(|| format!("{path}: no {kind} found in the sources"));
+            let missing = code.difference(page).map(|name| format!("{path}: no row for the {kind} {name}"));
+            let extra = page.difference(code).map(|name| format!("{path}: the sources have no {kind} {name}"));
             empty.into_iter().chain(missing).chain(extra).collect::<Vec<_>>()
         };
-        pairs.into_iter().flat_map(differ).collect()
+        KINDS.into_iter().flat_map(differ).collect()
     }
 }
 
@@ -398,9 +411,7 @@ pub fn check(root: &Path, command: &Command) -> Result<()> {
     let mut pages = Pages::new();
     let mut documented = Names::default();
     read(root, root, ".md", &mut |path, text| {
-        if path == VARIABLES {
-            documented = Names::documented(&text);
-        }
+        documented.add_page(&path, &text);
         if path != ARCHIVE {
             pages.insert(path, Page::parse(&text));
         }
@@ -409,12 +420,13 @@ pub fn check(root: &Path, command: &Command) -> Result<()> {
     let mut kernel_flags = BTreeSet::new();
     read(root, &root.join("sim"), ".rs", &mut |path, text| {
         if path.contains("/src/") {
-            names.add(&text);
+            names.add_sim(&text);
         }
         if path == "sim/check-kernel/src/main.rs" {
             kernel_flags = long_flags(&text);
         }
     })?;
+    read(root, &root.join("src/core/profile"), ".rs", &mut |_, text| names.add_driver(&text))?;
     let mut wrong = links(&pages, |path| root.join(path).exists());
     wrong.extend(summary(&pages));
     wrong.extend(names.compare(&documented));
@@ -543,24 +555,34 @@ mod tests {
     #[test]
     fn names_of_the_code_and_of_the_page_are_compared() {
         let mut code = Names::default();
-        code.add(
+        code.add_sim(
             "f(\"HSA_SIM_SEED\"); g(\"HSA_SIM_TRACE={x}\"); const C: [&str; 2] = [\"wait\", \"hazard\"];\n\
+             const D: [&str; 2] = [\n\"dispatch_packets\",\n\"interrupts\"];\n\
              const KEYS: &str = \"bar=large|small, pools=a+b (some), read_index=prompt|late\";\n\
              #[cfg(test)] \"HSA_SIM_SEAD\"",
         );
-        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-        assert_eq!(code.variables, set(&["HSA_SIM_SEED"]));
-        assert_eq!(code.settings, set(&["bar", "pools", "read_index"]));
-        assert_eq!(code.checks, set(&["wait", "hazard"]));
-        let page = "| variable | x |\n|---|---|\n| `HSA_SIM_SEDE` | 1 |\n\n| check | x |\n| `wait`, `hazard` | |\n\n\
-                    | setting | x |\n| `bar` | `no` |\n| `pools` | |\n| `read_index` | |\n\n| key | x |\n| `other` | |";
+        code.add_driver("Known::count(\"SQ_WAVES\", \"SQ waves\")");
+        let names = |kind: &str| code.0[kind].iter().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(names("variable"), ["HSA_SIM_SEED"]);
+        assert_eq!(names("setting"), ["bar", "pools", "read_index"]);
+        assert_eq!(names("check"), ["hazard", "wait"]);
+        assert_eq!(names("cost"), ["dispatch_packets", "interrupts"]);
+        assert_eq!(names("counter"), ["SQ_WAVES"]);
+        let mut page = Names::default();
+        page.add_page(
+            VARIABLES,
+            "| variable | x |\n|---|---|\n| `HSA_SIM_SEDE` | 1 |\n\n| check | x |\n| `wait`, `hazard` | |\n\n\
+             | cost | x |\n| `dispatch_packets` | |\n| `interrupts` | |\n\n| counter | x |\n| `SQ_BUSY` | |\n\n\
+             | setting | x |\n| `bar` | `no` |\n| `pools` | |\n| `read_index` | |\n\n| key | x |\n| `other` | |",
+        );
         assert_eq!(
-            code.compare(&Names::documented(page)),
+            code.compare(&page),
             [
                 "docs/sim/variables.md: no row for the variable HSA_SIM_SEED",
-                "docs/sim/variables.md: the sim has no variable HSA_SIM_SEDE",
+                "docs/sim/variables.md: the sources have no variable HSA_SIM_SEDE",
+                "docs/using/profiling.md: no row for the counter SQ_WAVES",
             ]
         );
-        assert_eq!(Names::default().compare(&Names::default()).len(), 3);
+        assert_eq!(Names::default().compare(&Names::default()).len(), KINDS.len());
     }
 }
