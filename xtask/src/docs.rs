@@ -3,7 +3,7 @@
 //! The documentation agrees with itself and with the code.
 //!
 //! * Every relative link names a file that exists, and every anchor a heading. Pages of the book link to the book
-//! alone.
+//!   alone.
 //! * Every `cargo xtask` command, in a block or in a line of text, has a subcommand and options that exist.
 //! * `docs/SUMMARY.md` lists each page once.
 //! * Pages list the variables, agent settings, checks and costs of the software GPU, and the driver's hardware counters,
