@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! IREE HAL driver for AMD GPUs over HSA. `docs/design/architecture.md` describes the rooms; each module names
-//! what it may touch.
+//! IREE HAL driver for AMD GPUs over HSA. `docs/design/architecture.md` describes the modules; the head of each module
+//! says what it owns.
 //!
 //! With the feature `standalone` the crate brings IREE's runtime with it: a Rust program calls `register` and uses
 //! IREE's C API through [`ffi`]. The program `examples/embed.rs` shows it.

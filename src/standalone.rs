@@ -7,8 +7,8 @@ use iree_runtime as _;
 
 use crate::ffi::{Result, iree, raw};
 
-/// Adds the driver to IREE's registry of this process, under the names `amdgpu_rs` and `amdgpu`. Once in a program,
-/// from any thread, before it makes a device. No GPU or HSA library is looked for yet.
+/// Adds the driver to IREE's registry of this process, under the names `amdgpu_rs` and `amdgpu`. To be called once in a
+/// program, on any thread, before it makes a device. Does not look for GPUs or HSA libraries yet.
 ///
 /// # Errors
 /// `ALREADY_EXISTS` when the driver is registered.

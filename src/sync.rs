@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Building blocks of the host's lock-free structures: the standard library's types, and loom's under `--cfg loom`.
 //!
-//! A structure that threads share without a lock is written with these types and has a module `loom_tests`, which
-//! `RUSTFLAGS="--cfg loom" cargo test -p amdgpu_rs --lib loom_tests` runs in every order that loom finds. The list of
-//! such structures, and of what else uses atomics and why it needs no model, is in `xtask/src/lock_free.rs`, which
-//! `cargo xtask check` holds the sources against.
+//! A structure that threads share without a lock uses these types and has a module `loom_tests`, which
+//! `RUSTFLAGS="--cfg loom" cargo test -p amdgpu_rs --lib loom_tests` runs in every order that loom finds.
+//! `xtask/src/lock_free.rs` lists these structures, and all other uses of atomics with the reason why they need no
+//! model. `cargo xtask check` compares the sources with that list.
 
 #[cfg(loom)]
 pub use loom::cell::UnsafeCell;
@@ -26,7 +26,7 @@ pub use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(not(loom))]
 pub use std::thread::yield_now;
 
-/// The standard library's cell under the interface of loom's.
+/// The standard library's cell with the interface of loom's.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! For unit tests: the [`Rig`] of `tests/`, which uses the driver as C does, and what they need besides.
+//! Support for unit tests: the [`Rig`] of `tests/`, which uses the driver as C does, and further helpers.
 
 #[path = "../tests/support/rig.rs"]
 mod rig;
@@ -14,7 +14,7 @@ use crate::iree_hal_amdgpu_rs_driver_create;
 
 pub(crate) use rig::{LIBRARY_VARIABLE, List, Rig, library_path, map_read, params, wait};
 
-/// The first queue of the rig's device, which has run an operation, and the semaphore that this brought to 1.
+/// The first queue of the rig's device after an operation, and the semaphore that the operation has signaled to 1.
 pub(crate) fn queue(rig: &Rig) -> (Arc<Queue>, SemaphoreRef) {
     let semaphore = rig.semaphore();
     rig.barrier(1, &[], &[(&semaphore, 1)]).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The device's allocator: unpooled memory straight from HSA, import and export.
+//! The device's allocator: unpooled memory from HSA, import and export.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -30,7 +30,7 @@ pub struct DeviceAllocator {
     heaps: Arc<Heaps>,
     profiler: Arc<Profiler>,
     statistics: Arc<Statistics>,
-    /// What buffers are made in.
+    /// The blocks that buffers are allocated in.
     buffers: Arc<Blocks>,
 }
 
@@ -205,7 +205,7 @@ impl DeviceAllocator {
         Ok(())
     }
 
-    /// A new buffer; an empty one has an address, too.
+    /// Allocates a buffer. An empty one has an address, too.
     fn allocate(
         &self,
         mut params: Params,
@@ -240,7 +240,7 @@ impl DeviceAllocator {
         Ok(buffer)
     }
 
-    /// Tells a profiling session of a new buffer, which takes `size` bytes of memory.
+    /// Logs a new buffer with `size` bytes of memory in a profiling session.
     fn trace(&self, buffer: &DeviceBuffer, size: usize, imported: bool, params: &Params, gpu: usize) {
         let Some(session) = self.profiler.session() else { return };
         let memory = (buffer.device_address(), size);
@@ -249,7 +249,7 @@ impl DeviceAllocator {
         }
     }
 
-    /// The end of a buffer that a pooling allocator has claimed.
+    /// Ends a buffer that a pooling allocator has claimed.
     fn deallocate_buffer(&self, buffer: Buffer<'_>) {
         // SAFETY: the caller hands over the buffer's end: nothing refers to it any more.
         unsafe { raw::iree_hal_buffer_destroy(buffer.as_ptr()) };
@@ -319,7 +319,7 @@ impl DeviceAllocator {
         DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)
     }
 
-    /// Wraps memory that somebody allocated through HSA on one of the device's GPUs. Who may access it is not changed.
+    /// Wraps memory that was allocated through HSA on one of the device's GPUs. Its access rights are not changed.
     fn import_device(
         &self,
         mut params: Params,
@@ -441,7 +441,7 @@ impl DeviceAllocator {
     }
 }
 
-/// Why host memory is not imported. HSA has no status for memory that is not there.
+/// The error for host memory that cannot be imported. HSA has no status for missing memory.
 #[cold]
 fn not_pinned(error: &hsa::Error, host: NonNull<u8>, size: usize) -> Status {
     match error.status() {
@@ -454,7 +454,7 @@ fn not_pinned(error: &hsa::Error, host: NonNull<u8>, size: usize) -> Status {
     }
 }
 
-/// The address to import, if it can be one.
+/// The address to import, if it is valid.
 fn check_import(address: *mut u8, params: &Params) -> Result<NonNull<u8>> {
     let address =
         NonNull::new(address).ok_or_else(|| status!(INVALID_ARGUMENT, "cannot import memory at a null address"))?;

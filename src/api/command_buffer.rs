@@ -26,23 +26,23 @@ use crate::ffi::{
 pub struct CommandBuffer {
     base: raw::iree_hal_command_buffer_t,
     home: ManuallyDrop<Home>,
-    /// Of whoever records, which is one thread at a time: command buffers are thread-compatible
-    /// (`iree/hal/command_buffer.h`). Executions, which may come from any thread, look at `program` alone.
+    /// The state of the recording thread. There is one at a time: command buffers are thread-compatible
+    /// (`iree/hal/command_buffer.h`). Executions, on any thread, read only `program`.
     state: UnsafeCell<State>,
-    /// What was recorded, once `has_ended`; nobody writes it after that.
+    /// The finished recording, once `has_ended`. Not written after that.
     program: UnsafeCell<Option<Arc<Program>>>,
     has_ended: AtomicBool,
-    /// A one-shot recording was submitted.
+    /// A one-shot recording that was submitted.
     is_spent: AtomicBool,
 }
 
 #[derive(Debug)]
 enum State {
-    /// In memory of this arena, for its GPU.
+    /// Not begun: recorded in memory of this arena, for its GPU.
     New(Arc<Arena>),
     Recording(Recorder),
     Ended,
-    /// An end that failed, or a panic while recording.
+    /// Ending failed, or recording panicked.
     Broken,
 }
 
@@ -101,13 +101,13 @@ static VTABLE: raw::iree_hal_command_buffer_vtable_t = raw::iree_hal_command_buf
     ..vtable::empty()
 };
 
-/// What a command buffer is made with.
+/// The parameters of a command buffer.
 pub struct CommandBufferParams {
-    /// For validation.
+    /// The device's allocator, for validation.
     pub device_allocator: *mut raw::iree_hal_allocator_t,
     /// `iree_hal_command_buffer_mode_t` bits.
     pub mode: u32,
-    /// What may be recorded.
+    /// Categories of commands that may be recorded.
     pub categories: CommandCategories,
     /// Queues it may execute on.
     pub affinity: u64,
@@ -115,23 +115,23 @@ pub struct CommandBufferParams {
     pub binding_capacity: usize,
 }
 
-/// Slots of binding tables for which the validation state of a command buffer has room in the device's blocks.
+/// Slots of binding tables for which the device's blocks have room for a command buffer's validation state.
 const FEW_SLOTS: usize = 16;
 
 impl CommandBuffer {
-    /// Where IREE's validation state is, behind the rest and aligned to 16.
+    /// The offset of IREE's validation state: behind the other fields and aligned to 16.
     const HEAD: usize = size_of::<Self>().next_multiple_of(16);
 
-    /// What command buffers are made in, but for those with large binding tables.
+    /// The blocks that command buffers are allocated in, except those with large binding tables.
     pub fn blocks(host_allocator: Allocator) -> Arc<Blocks> {
         let (validated, slots) = (CommandBufferMode::empty(), FEW_SLOTS);
         Blocks::new(host_allocator, Self::HEAD + validation_bytes(validated.bits(), slots))
     }
 
-    /// A command buffer for the GPU of `arena`, recorded in its memory, in one of [`Self::blocks`].
+    /// Makes a command buffer for the GPU of `arena`, recorded in the arena's memory, in one of [`Self::blocks`].
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a binding table that no memory has room for.
+    /// RESOURCE_EXHAUSTED; OUT_OF_RANGE for a binding table larger than any memory.
     pub fn create(blocks: &Arc<Blocks>, arena: Arc<Arena>, params: &CommandBufferParams) -> Result<HalRef<Self>> {
         let validation = validation_bytes(params.mode, params.binding_capacity);
         let large;
@@ -175,10 +175,10 @@ impl CommandBuffer {
         }
     }
 
-    /// Submits the finished recording with `submit`. A one-shot recording is spent by that, unless it fails.
+    /// Submits the finished recording with `submit`. A one-shot recording can be submitted once, unless that fails.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; those of
+    /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; the error of
     /// `submit`.
     pub fn execute(&self, submit: impl FnOnce(&Arc<Program>) -> Result<()>) -> Result<()> {
         let program = self.program().ok_or_else(|| {
@@ -198,7 +198,7 @@ impl CommandBuffer {
         submitted
     }
 
-    /// What was recorded, when it has ended.
+    /// The finished recording; none before it has ended.
     fn program(&self) -> Option<&Arc<Program>> {
         if !self.has_ended.load(Ordering::Acquire) {
             return None;
@@ -215,10 +215,10 @@ impl CommandBuffer {
         unsafe { &mut *self.state.get() }
     }
 
-    /// What commands are recorded with.
+    /// The recorder for commands.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when it is not being recorded.
+    /// FAILED_PRECONDITION when no recording is in progress.
     #[inline(always)]
     fn recorder(&self) -> Result<&mut Recorder> {
         match self.state() {
@@ -276,8 +276,8 @@ impl CommandBuffer {
         self.recorder()?.end_debug_group()
     }
 
-    /// Stages and ranges only say how far fences reach: on these GPUs a barrier is between whole packets and their
-    /// whole caches.
+    /// Records a barrier. Stages and ranges only select the fence scope: on these GPUs a barrier orders whole packets
+    /// and flushes whole caches.
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
     fn execution_barrier(
         &self,
@@ -297,20 +297,20 @@ impl CommandBuffer {
         self.recorder()?.barrier(scope)
     }
 
-    /// Nothing to do: a wait is after everything recorded before it, this signal among it. The same holds for events
-    /// that an earlier submission to the queue signals, since each submission starts after the ones before it. Between
-    /// queues events order nothing (`iree/hal/event.h`); semaphores do.
+    /// Does nothing: a wait is behind everything recorded before it, including this signal, and behind events that an
+    /// earlier submission to the queue signals, because submissions start in order. Between queues events order nothing
+    /// (`iree/hal/event.h`); semaphores do.
     fn signal_event(&self, event: &Event, _source_stages: ExecutionStages) -> Result<()> {
         event.check_queues(self.base.queue_affinity)?;
         self.recorder().map(|_| ())
     }
 
-    /// Nothing to do, as for [`Self::signal_event`].
+    /// Does nothing, as [`Self::signal_event`].
     fn reset_event(&self, event: &Event, source_stages: ExecutionStages) -> Result<()> {
         self.signal_event(event, source_stages)
     }
 
-    /// A barrier: it is after everything that an event could have been signaled by.
+    /// Records a barrier, which is behind everything that could have signaled an event.
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]
     fn wait_events(
         &self,
@@ -458,14 +458,14 @@ impl CommandBuffer {
     }
 }
 
-/// Bytes of IREE's validation state for a command buffer of this mode with so many slots in its binding table.
+/// Bytes of IREE's validation state for a command buffer of this mode with this number of binding-table slots.
 fn validation_bytes(mode: u32, slots: usize) -> usize {
     // SAFETY: a pure function of the mode and the capacity.
     unsafe { raw::iree_hal_command_buffer_validation_state_size(mode, slots) }
 }
 
-/// How far the fences of a barrier reach: to the system when the host, or an access that says nothing else, is on one
-/// of its sides.
+/// The fence scope of a barrier: the system if the host, or an access without further information, is on one of its
+/// sides.
 fn fence_scope(
     stages: ExecutionStages,
     memory: &[raw::iree_hal_memory_barrier_t],

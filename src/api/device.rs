@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The device object: what it is and what it makes. Its queue operations are in `queue.rs`.
+//! The device object: its properties and the objects that it makes. Its queue operations are in `queue.rs`.
 
 use std::borrow::Cow;
 use std::ffi::c_void;
@@ -40,23 +40,23 @@ pub struct Device {
     // Dropped in this order: the queues stop before the pools go, and those before the proactor of their notifications.
     logical: LogicalDevice,
     allocator: Mutex<Option<HalRef<raw::iree_hal_allocator_t>>>,
-    /// The same, to look at.
+    /// The current allocator, for reads without the lock.
     allocator_now: AtomicPtr<raw::iree_hal_allocator_t>,
     memory: DeviceMemory,
-    /// Does the device's asynchronous I/O.
+    /// Performs the device's asynchronous I/O.
     proactor: HalRef<raw::iree_async_proactor_t>,
     // Keeps `proactor` polled.
     _proactor_pool: HalRef<raw::iree_async_proactor_pool_t>,
     anchor: DeviceAnchor,
     heaps: Arc<Heaps>,
     files: FileTransfers,
-    /// What command buffers are recorded in, by GPU.
+    /// The arenas that command buffers are recorded in, by GPU.
     arenas: Box<[Arc<Arena>]>,
-    /// What they are made in, and semaphores.
+    /// The blocks that command buffers are allocated in.
     command_buffers: Arc<Blocks>,
     semaphores: Arc<Blocks>,
     channel_provider: Mutex<Option<HalRef<raw::iree_hal_channel_provider_t>>>,
-    /// In its device groups.
+    /// The positions in its device groups.
     places: Places,
 }
 
@@ -118,7 +118,7 @@ static VTABLE: raw::iree_hal_device_vtable_t = raw::iree_hal_device_vtable_t {
 /// Makes a device of the GPUs of `selection`.
 ///
 /// # Errors
-/// Those of [`LogicalDevice::new`]; what the proactor pool said.
+/// As for [`LogicalDevice::new`]; the error of the proactor pool.
 pub fn create(
     identifier: &str,
     selection: Selection,
@@ -183,7 +183,7 @@ pub fn create(
 }
 
 impl Device {
-    /// The driver's part.
+    /// The logical device.
     pub fn logical(&self) -> &LogicalDevice {
         &self.logical
     }
@@ -212,12 +212,12 @@ impl Device {
         &self.memory
     }
 
-    /// What the application calls it.
+    /// The name that the application gave it.
     pub fn identifier(&self) -> &str {
         &self.identifier
     }
 
-    /// The device as C names it, borrowed.
+    /// The device as a C pointer, borrowed.
     pub fn as_raw(&self) -> *mut raw::iree_hal_device_t {
         (&raw const *self).cast_mut().cast()
     }
@@ -226,7 +226,7 @@ impl Device {
         self.allocator_now.load(Ordering::Acquire)
     }
 
-    /// Makes `allocator` the device's, and returns the one that was.
+    /// Sets the device's allocator, and returns the previous one.
     fn set_allocator(&self, allocator: HalRef<raw::iree_hal_allocator_t>) -> Option<HalRef<raw::iree_hal_allocator_t>> {
         let mut current = self.allocator.lock();
         self.allocator_now.store(allocator.as_ptr(), Ordering::Release);
@@ -335,8 +335,8 @@ impl Device {
         Ok(())
     }
 
-    /// Joins a device group, or takes back the newest one, which came to nothing (null). Queues and work of other
-    /// groups are not touched.
+    /// Joins a device group; a null `info` takes back the newest one, which could not be made. Does not affect the
+    /// queues or the work of other groups.
     fn assign_topology_info(&self, info: *const raw::iree_hal_device_topology_info_t) -> Result<()> {
         // SAFETY: null, or valid during the call.
         let Some(info) = (unsafe { info.as_ref() }) else {
@@ -452,7 +452,7 @@ fn unimplemented(what: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// IREE calls device slots without looking whether they are there.
+    /// IREE calls device slots without checking for null.
     #[test]
     fn every_slot_is_filled() {
         const SLOTS: usize = size_of_val(&VTABLE) / size_of::<usize>();

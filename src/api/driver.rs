@@ -2,8 +2,8 @@
 
 //! The driver object: lists devices and makes them.
 //!
-//! A driver holds the HSA runtime and what it showed of agents when they were first asked for: a device whose
-//! parameters name another runtime needs no other. Devices do not need the driver once they are made.
+//! A driver keeps the HSA runtime, and the agents as found at the first query. It is used for all devices, unless their
+//! parameters name another runtime. Devices do not need the driver once they are made.
 
 use core::ffi::{CStr, c_char, c_void};
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ use crate::ffi::{
 };
 use crate::hsa::Library;
 
-/// The option that chooses the HSA runtime.
+/// The option that selects the HSA runtime.
 const LIBRARY_OPTION: &str = "libhsa_search_path";
 
 /// `iree_hal_driver_t` of this driver.
@@ -54,10 +54,10 @@ static VTABLE: raw::iree_hal_driver_vtable_t = raw::iree_hal_driver_vtable_t {
 };
 
 impl Driver {
-    /// A driver that has loaded nothing yet.
+    /// A driver without a loaded runtime.
     ///
     /// # Errors
-    /// Those of [`Options::verify`].
+    /// As for [`Options::verify`].
     pub fn create(identifier: &str, options: Options, host_allocator: Allocator) -> Result<HalRef<Self>> {
         options.verify()?;
         HalRef::new(Self {
@@ -69,10 +69,10 @@ impl Driver {
         })
     }
 
-    /// The agents of the HSA runtime that the driver's options name, which is loaded when they are first asked for.
+    /// The agents of the HSA runtime in the driver's options. The runtime is loaded at the first call.
     ///
     /// # Errors
-    /// Those of [`Library::load`] and [`Topology::new`]; the next call tries again.
+    /// As for [`Library::load`] and [`Topology::new`]; the next call tries again.
     fn agents(&self) -> Result<&Topology> {
         if let Some(topology) = self.topology.get() {
             return Ok(topology);
@@ -171,7 +171,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The driver's options with a device's parameters over them, and the proactor pool that every device needs.
+    /// The driver's options overridden by a device's parameters, and the proactor pool that every device needs.
     ///
     /// # Safety
     /// Both pointers are null or valid for `'a`, as are the strings.
@@ -197,7 +197,7 @@ impl Driver {
         Ok((options, pool))
     }
 
-    /// The agents to choose from: the driver's, unless the device's parameters name another HSA runtime.
+    /// The agents for a device: the driver's, unless the device's parameters name another HSA runtime.
     fn topology(&self, options: &Options) -> Result<Cow<'_, Topology>> {
         if options.libhsa_search_path == self.options.libhsa_search_path {
             return Ok(Cow::Borrowed(self.agents()?));
@@ -210,7 +210,7 @@ fn load_topology(options: &Options) -> Result<Topology> {
     Topology::new(&Library::load(&options.libhsa_search_path)?)
 }
 
-/// Keys and values as C passes them.
+/// The keys and values of C pairs.
 ///
 /// # Safety
 /// `pairs` is null or holds `count` pairs of valid views for `'a`.
@@ -224,7 +224,7 @@ unsafe fn pairs<'a>(pairs: *const raw::iree_string_pair_t, count: usize) -> Vec<
     }
 }
 
-/// Options changed by pairs. Search paths add up among the pairs, and replace those that were there.
+/// Changes options by pairs. Search paths among the pairs are combined, and replace those of `options`.
 fn with_pairs(mut options: Options, pairs: &[(Cow<'_, str>, Cow<'_, str>)]) -> Result<Options> {
     if pairs.iter().any(|(key, _)| key == LIBRARY_OPTION) {
         options.libhsa_search_path.clear();

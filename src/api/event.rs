@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Events order commands within a queue (`iree/hal/event.h`). They have no state here: packets of a queue start in the
-//! order in which they were recorded, and a wait is a barrier after all that came before it, the signal among it.
+//! order in which they were recorded, and a wait is a barrier behind everything before it, including the signal.
 
 use std::ffi::c_void;
 
@@ -11,7 +11,7 @@ use crate::ffi::{Allocator, HalObject, HalRef, Header, Result, raw, status, thun
 pub struct Event {
     header: Header,
     host_allocator: Allocator,
-    /// The queues it may be used on.
+    /// The affinity bits of the queues it may be used on.
     affinity: u64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Executables and the cache that prepares them. What they share on a GPU is kept there (`core/gpu/code.rs`).
+//! Executables and the cache that prepares them. Their shared code on a GPU is in `core/gpu/code.rs`.
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_void};
@@ -169,16 +169,16 @@ impl DeviceExecutable {
     }
 }
 
-/// The end of a buffer over a global of the executable `user_data`.
+/// Releases the executable `user_data` at the end of a buffer over one of its globals.
 unsafe extern "C" fn release_executable(user_data: *mut c_void, _buffer: *mut raw::iree_hal_buffer_t) {
     // SAFETY: the reference that the buffer was made with.
     drop(unsafe { HalRef::from_owned(user_data.cast::<DeviceExecutable>()) });
 }
 
-/// The bytes of an executable, whose length its own headers tell when the span's is 0.
+/// The bytes of an executable. If the span's length is 0, the length is read from the executable's headers.
 ///
 /// # Safety
-/// The span is valid for `'a`; when its length is 0 and its pointer not null, a whole executable is there.
+/// The span is valid for `'a`. If its length is 0 and its pointer not null, it points to a whole executable.
 unsafe fn bytes_of_executable<'a>(span: raw::iree_const_byte_span_t) -> code_object::Result<&'a [u8]> {
     let mut length = span.data_length;
     let exact = length > 0 || span.data.is_null();

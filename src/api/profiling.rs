@@ -8,11 +8,11 @@ use crate::ffi::profile::ProfileSink;
 use crate::ffi::profile::schema::ProfileData;
 use crate::ffi::{Borrowed, Result, raw, status, strings};
 
-/// What the lightweight statistics of tools need: no packet is changed for it.
+/// The data for the lightweight statistics of tools. It changes no packets.
 const STATISTICS: ProfileData = ProfileData::QUEUE_EVENTS.union(ProfileData::EXECUTABLE_METADATA);
 
 impl Device {
-    /// Begins a session; options that ask for nothing begin none.
+    /// Begins a session, unless the options request no data.
     pub(super) fn profiling_begin(&self, options: *const raw::iree_hal_device_profiling_options_t) -> Result<()> {
         // SAFETY: null, or valid during the call.
         let Some(options) = (unsafe { options.as_ref() }) else {
@@ -38,10 +38,10 @@ impl Device {
     }
 }
 
-/// The sets of counters, with their names owned. `iree_hal_device_profiling_begin` has checked that there are as many.
+/// The sets of counters, with their names owned. `iree_hal_device_profiling_begin` has checked the count.
 ///
 /// # Safety
-/// The selections are as many as said, and so are their names.
+/// The selections and their names are as many as their counts.
 unsafe fn selections(options: &raw::iree_hal_device_profiling_options_t) -> Result<Vec<Selection>> {
     // SAFETY: the caller's contract; all-null lists are empty.
     let sets = (0..options.counter_set_count).map(|index| unsafe { &*options.counter_sets.add(index) });

@@ -28,13 +28,13 @@ use crate::ffi::{
 /// The target of a transfer.
 ///
 /// # Errors
-/// Those of [`Range::of_transfer`].
+/// As for [`Range::of_transfer`].
 #[inline]
 fn transfer_target(buffer: Buffer<'_>, offset: usize, length: usize) -> Result<Range<'_>> {
     Range::of_transfer(buffer, offset, length, BufferUsage::TRANSFER_TARGET, MemoryAccess::WRITE)
 }
 
-/// What C says of a dispatch.
+/// The arguments of a C call for a dispatch.
 #[derive(Clone, Copy)]
 pub(super) struct DispatchCall<'a> {
     pub(super) executable: Borrowed<'a, raw::iree_hal_executable_t>,
@@ -45,37 +45,37 @@ pub(super) struct DispatchCall<'a> {
     pub(super) flags: DispatchFlags,
 }
 
-/// A dispatch's function, sizes and flags, checked; direct dispatches and recorded ones share it.
+/// The checked function, sizes and flags of a direct or recorded dispatch.
 pub(super) struct DispatchRequest<'a> {
     executable: &'a DeviceExecutable,
     function: u64,
     workgroup_size: [u32; 3],
     dynamic_lds: u32,
     arguments: Arguments,
-    /// The bindings that matter: none when the constants are the whole arguments.
+    /// The bindings that are used: none if the constants are the whole arguments.
     pub(super) bindings: BufferRefs<'a>,
-    /// Where the workgroup counts are, when not in the config.
+    /// The buffer of the workgroup counts, if they are not in the config.
     pub(super) indirect_count: Option<BufferRef<'a>>,
     /// The caller keeps executable and buffers alive until the dispatch is complete.
     pub(super) borrows: bool,
 }
 
-/// Checks that the device may read parameters of a dispatch (workgroup counts, indirect arguments) from a buffer. What
-/// a slot of a binding table is bound to is IREE's validation's to check.
+/// Checks that the device may read parameters of a dispatch (workgroup counts, indirect arguments) from a buffer.
+/// Bindings of table slots are checked by IREE's validation.
 ///
 /// # Errors
-/// PERMISSION_DENIED, as IREE's validation of command buffers has it.
+/// PERMISSION_DENIED, as in IREE's validation of command buffers.
 #[cold]
 fn check_parameters(reference: &BufferRef<'_>) -> Result<()> {
     let (usage, access) = (BufferUsage::DISPATCH_INDIRECT_PARAMETERS, MemoryAccess::READ);
     reference.buffer.map_or(Ok(()), |buffer| check_use(buffer, usage, access))
 }
 
-/// Checks a binding of a dispatch that goes to the queue by itself, without a table for slots.
+/// Checks a binding of a direct dispatch, which has no binding table.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for no buffer and for slots; PERMISSION_DENIED for a buffer that dispatches may not use;
-/// OUT_OF_RANGE for bytes that it does not have.
+/// INVALID_ARGUMENT for a missing buffer or a slot; PERMISSION_DENIED for a buffer that dispatches may not use;
+/// OUT_OF_RANGE for bytes past the buffer's end.
 #[cold]
 fn check_direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Result<()> {
     let buffer = match binding {
@@ -101,7 +101,7 @@ fn check_direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Resul
 /// Checks all of a dispatch's bindings.
 ///
 /// # Errors
-/// Those of [`check_direct_binding`], with the binding's index.
+/// As for [`check_direct_binding`], with the binding's index.
 #[cold]
 fn check_direct_bindings(bindings: BufferRefs<'_>, layout: ArgumentLayout) -> Result<()> {
     for (index, binding) in bindings.iter().enumerate() {
@@ -110,7 +110,7 @@ fn check_direct_bindings(bindings: BufferRefs<'_>, layout: ArgumentLayout) -> Re
     Ok(())
 }
 
-/// Whether a binding of the HAL's arguments is as nearly all are, of which nothing else need be checked.
+/// True for a usual binding in the HAL's order, which needs no further checks.
 #[inline]
 fn is_plain_binding(binding: &BufferRef<'_>) -> bool {
     binding.buffer.is_some_and(|buffer| {
@@ -121,10 +121,10 @@ fn is_plain_binding(binding: &BufferRef<'_>) -> bool {
     })
 }
 
-/// What a dispatch with `flags` is given for arguments.
+/// The form of the arguments of a dispatch with `flags`.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for flags that exclude each other and for indirect arguments other than one buffer that the device
+/// INVALID_ARGUMENT for flags that exclude each other, and for indirect arguments other than one buffer that the device
 /// may read.
 #[inline(always)]
 fn arguments_of(constants: usize, bindings: BufferRefs<'_>, flags: DispatchFlags) -> Result<Arguments> {
@@ -150,8 +150,8 @@ impl<'a> DispatchRequest<'a> {
     /// Checks what does not depend on the GPU.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for unknown flags, executables of other drivers, and those of [`arguments_of`];
-    /// PERMISSION_DENIED for parameters in a buffer that is not for them.
+    /// INVALID_ARGUMENT for unknown flags and executables of other drivers, and as for [`arguments_of`];
+    /// PERMISSION_DENIED for parameters in a buffer that does not allow them.
     #[inline(always)]
     pub(super) fn new(call: DispatchCall<'a>) -> Result<Self> {
         let DispatchCall { executable, function, config, constants, bindings, flags } = call;
@@ -182,10 +182,10 @@ impl<'a> DispatchRequest<'a> {
         })
     }
 
-    /// The launch on `gpu`, in `other` if it is none of those that the executable has.
+    /// The launch on `gpu`; made in `other` if the executable has not cached it.
     ///
     /// # Errors
-    /// Those of [`Launch::new`] and of looking up the function.
+    /// As for [`Executable::launch`](crate::core::executable::Executable::launch).
     #[inline(always)]
     pub(super) fn launch<'b>(&self, gpu: &Arc<Gpu>, other: &'b mut Option<Launch>) -> Result<&'b Launch>
     where
@@ -410,7 +410,7 @@ impl Device {
         })
     }
 
-    /// What applications make pools of their own with, for the GPU of the lowest queue of `affinity`.
+    /// The backend with which applications make pools, for the GPU of the lowest queue of `affinity`.
     pub(super) fn query_queue_pool_backend(
         &self,
         affinity: u64,
@@ -465,7 +465,7 @@ impl Device {
         }
     }
 
-    /// Work is in the ring when its call returns, or goes there by itself when it can: nothing is held back.
+    /// Does nothing: submissions are in the ring when their call returns, or go there as soon as they can.
     pub(super) fn queue_flush(&self, affinity: u64) -> Result<()> {
         self.logical().canonical_affinity(affinity).map(|_| ())
     }

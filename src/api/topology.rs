@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A device's position in its device groups, as C callers read it (`iree_hal_device_topology_info`).
+//! A device's position in its device groups, for C callers (`iree_hal_device_topology_info`).
 //!
-//! IREE assumes one group; there are several where each session of an application makes one. C callers read the
-//! position in the oldest group that is left, so that it does not change under users of that group. C keeps pointers to
-//! the position for as long as the device lives. Its memory is reused only after its group is gone.
+//! IREE assumes one group per device. There are several if an application makes a group for each session. C callers get
+//! the position in the oldest existing group, so that it does not change for users of that group. C keeps pointers to
+//! the position as long as the device lives. Its memory is reused only after its group is gone.
 
 use std::cell::UnsafeCell;
 use std::sync::{Arc, Weak};
@@ -15,9 +15,9 @@ use smallvec::SmallVec;
 use crate::core::queue::groups::Member;
 use crate::ffi::raw::iree_hal_device_topology_info_t as Info;
 
-/// A place in one group.
+/// A position in one group.
 struct Place {
-    /// Boxed, as pointers to it are out.
+    /// Boxed, because C callers have pointers to it.
     info: Box<UnsafeCell<Info>>,
     /// The membership; dead once the device has left the group.
     member: Weak<Member>,
@@ -25,10 +25,10 @@ struct Place {
     by: ThreadId,
 }
 
-/// A device's places, in the order of its groups.
+/// A device's positions, in the order of its groups.
 pub struct Places {
     list: Mutex<Vec<Place>>,
-    /// For a device in no group: all zeros.
+    /// The position of a device in no group: all zeros.
     none: UnsafeCell<Info>,
 }
 
@@ -46,7 +46,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// The device has joined the group of `member`, in which its place is `info`.
+    /// Adds the position `info` in the group of `member`, which the device has joined.
     pub fn add(&self, info: &Info, member: &Arc<Member>) {
         let mut list = self.list.lock();
         let free = list.iter().position(|place| place.member.strong_count() == 0);
@@ -61,8 +61,8 @@ impl Places {
         list.push(Place { info: boxed, member: Arc::downgrade(member), by: std::thread::current().id() });
     }
 
-    /// The newest group that this thread has made, or any if it has made none, has come to nothing: IREE takes back the
-    /// places of a group that it could not make, on the thread that makes it.
+    /// Removes the position in the newest group that this thread has made, or in the newest of all if it has made none:
+    /// the group could not be made. IREE reports that on the thread that makes the group.
     pub fn abandon(&self) {
         let mut list = self.list.lock();
         let this_thread = std::thread::current().id();
@@ -72,8 +72,8 @@ impl Places {
         }
     }
 
-    /// The place in the oldest group that is left; that in the last one if none is, and zeros before the first. Valid
-    /// for as long as `self`.
+    /// The position in the oldest existing group; in the last one if none exists, and zeros before the first. Valid as
+    /// long as `self`.
     pub fn current(&self) -> *const Info {
         let list = self.list.lock();
         let held = |place: &Place| Some((place.info.get().cast_const(), place.member.upgrade()?));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! IREE's host allocator: a two-word value that is copied freely and outlives what it allocates.
+//! IREE's host allocator: a value of two words that is copied freely and outlives its allocations.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -31,7 +31,7 @@ impl Allocator {
     /// Wraps a value from C.
     ///
     /// # Safety
-    /// It is a valid allocator and stays so while copies of the result or memory from them live.
+    /// It is a valid allocator as long as copies of the result or their memory exist.
     pub const unsafe fn from_raw(allocator: raw::iree_allocator_t) -> Self {
         Self(allocator)
     }
@@ -42,7 +42,7 @@ impl Allocator {
         Self(unsafe { raw::iree_allocator_system() })
     }
 
-    /// Whether it is the process's default one.
+    /// True for the process's default allocator.
     pub fn is_system(self) -> bool {
         let parts = |allocator: Self| (allocator.0.self_, allocator.0.ctl.map(|control| control as usize));
         parts(self) == parts(Self::system())
@@ -56,15 +56,15 @@ impl Allocator {
     /// Zeroed memory of `size` bytes, aligned to [`MAX_ALIGNMENT`].
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED, or what the allocator reports.
+    /// RESOURCE_EXHAUSTED, or the error of the allocator.
     pub fn allocate(self, size: usize) -> Result<NonNull<u8>> {
         self.allocate_by(size, raw::iree_allocator_malloc)
     }
 
-    /// The same, without zeros in it.
+    /// Memory of `size` bytes with undefined contents, aligned to [`MAX_ALIGNMENT`].
     ///
     /// # Errors
-    /// Those of [`Self::allocate`].
+    /// As for [`Self::allocate`].
     pub fn allocate_uninitialized(self, size: usize) -> Result<NonNull<u8>> {
         self.allocate_by(size, raw::iree_allocator_malloc_uninitialized)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory of objects that are gone, for those to come.
+//! Reuse of the memory of objects.
 
 use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
@@ -10,53 +10,52 @@ use super::Result;
 use super::allocator::Allocator;
 use crate::sync::{Arc, AtomicPtr, AtomicUsize, Ordering};
 
-/// Most blocks that are kept. A model of all orders of threads has few.
+/// The most blocks that are kept. Few in a loom model, which tries all thread interleavings.
 const MOST: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// How many slots are looked at, from where others last were on: threads may be there at the same time.
+/// The slots that are tried, starting at the counted position: other threads may use it at the same time.
 const LOOKS: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// In a slot that no block is to be put in. No block's address.
+/// Marks a slot that takes no block. Not the address of a block.
 const CLOSED: *mut u8 = ptr::without_provenance_mut(1);
 
-/// Makes memory of so many bytes.
+/// Allocates memory of this many bytes.
 type Allocate = fn(Allocator, usize) -> Result<NonNull<u8>>;
 
-/// Blocks of one length, of a host allocator. Objects that come and go with each invocation of a program, some of them
-/// on another thread than they came from, would cost more in the allocator than all else about them.
+/// Blocks of one length from a host allocator. Objects that are made and destroyed in each invocation of a program,
+/// partly on different threads, would cost more in the allocator than everything else about them.
 #[derive(Debug)]
 pub struct Blocks(Arc<Shared>);
 
-/// What an object in a block gives it back to, which may be there longer than the [`Blocks`].
+/// The return address of an object's block. It may outlive the [`Blocks`].
 #[derive(Debug)]
 pub struct Home(Arc<Shared>);
 
-/// The free blocks are in slots that are gone through in turns, so that each way takes one locked instruction. Each is
-/// there with the reference to this that its object had: the next object gets that, so that no count changes, which
-/// threads would take from each other.
+/// Free blocks are in slots that are used in turn, so that taking and giving back each need one locked instruction. A
+/// free block keeps the reference to this struct that its object had, and its next object gets it. So no reference
+/// count changes, on which threads would contend.
 #[derive(Debug)]
 struct Shared {
     allocator: Allocator,
     length: usize,
-    /// Makes a block of so many bytes.
+    /// Allocates a block of this many bytes.
     allocate: Allocate,
-    /// Free blocks; null in the others.
+    /// Free blocks; null in empty slots.
     slots: [AtomicPtr<u8>; MOST],
-    /// Counts slots: about where the next block is taken from, and where the next one is put. If that is wrong, a block
-    /// is made anew or not kept.
+    /// Counts taken blocks: roughly the next slot to take from; `given` is the next to give to. If they are wrong, a
+    /// block is allocated anew or freed.
     taken: CachePadded<AtomicUsize>,
     given: CachePadded<AtomicUsize>,
 }
 
 impl Blocks {
-    /// Blocks of `length` bytes, none of which is there yet. Those of an application's own allocator are not kept: it
-    /// sees each object come and go, as it may count them. AddressSanitizer sees uses of blocks that are kept
-    /// (`poison`).
+    /// Blocks of `length` bytes, none at first. Blocks of an application's own allocator are not kept: it may count
+    /// objects and sees each one. AddressSanitizer detects uses of free blocks (`poison`).
     pub fn new(allocator: Allocator, length: usize) -> std::sync::Arc<Self> {
         Self::with(allocator, length, allocator.is_system(), Allocator::allocate_uninitialized)
     }
 
-    /// Blocks that are full of zeros when they are taken, and not kept.
+    /// Blocks that are zeroed when taken, and not kept.
     pub fn zeroed(allocator: Allocator, length: usize) -> std::sync::Arc<Self> {
         Self::with(allocator, length, false, Allocator::allocate)
     }
@@ -67,21 +66,20 @@ impl Blocks {
         std::sync::Arc::new(Self(Arc::new(Shared { allocator, length, allocate, slots, taken, given })))
     }
 
-    /// What they are allocated from.
+    /// The allocator of the blocks.
     pub fn allocator(&self) -> Allocator {
         self.0.allocator
     }
 
-    /// Bytes of each.
+    /// Bytes of a block.
     pub fn length(&self) -> usize {
         self.0.length
     }
 
-    /// A block, aligned as all of the allocator's memory, of whose contents nothing is known, and what it is given back
-    /// to.
+    /// Takes a block with undefined contents, aligned as all memory of the allocator, and its home.
     ///
     /// # Errors
-    /// Those of [`Allocator::allocate_uninitialized`].
+    /// As for [`Allocator::allocate_uninitialized`].
     #[inline(always)]
     pub(super) fn take(&self) -> Result<(NonNull<u8>, Home)> {
         match self.0.take() {
@@ -101,7 +99,7 @@ impl Blocks {
 }
 
 impl Shared {
-    /// The block of a slot, which is the caller's then.
+    /// Takes the block of a slot.
     #[inline(always)]
     fn take(&self) -> Option<NonNull<u8>> {
         let next = self.taken.load(Ordering::Relaxed);
@@ -117,11 +115,11 @@ impl Shared {
         None
     }
 
-    /// Puts `block` in a slot, with a reference to `this`; whether it is there. From then on whoever takes the block
-    /// has the reference, which may be the last one: `this` may be gone.
+    /// Puts `block` in a slot. Returns true if it is kept. The reference to `this` then belongs to the next taker of
+    /// the block. It may be the last one, so that `this` may be gone.
     ///
     /// # Safety
-    /// The caller has a reference, which it gives away with the block.
+    /// The caller gives away its reference with the block.
     #[inline(always)]
     unsafe fn put(this: *const Self, block: NonNull<u8>) -> bool {
         // SAFETY: there until the block is in a slot, which ends this.
@@ -141,15 +139,15 @@ impl Shared {
 }
 
 impl Home {
-    /// What the block was allocated from.
+    /// The allocator of the block.
     pub fn allocator(&self) -> Allocator {
         self.0.allocator
     }
 
-    /// Takes the block back.
+    /// Gives the block back.
     ///
     /// # Safety
-    /// It came with this, and nobody uses it again.
+    /// The block came with this home, and nobody uses it again.
     pub(super) unsafe fn give(self, block: NonNull<u8>) {
         let this = ManuallyDrop::new(self);
         let (shared, allocator, length) = (Arc::as_ptr(&this.0), this.0.allocator, this.0.length);
@@ -180,7 +178,7 @@ impl Drop for Blocks {
     }
 }
 
-/// Tells AddressSanitizer that nobody may use cached blocks.
+/// Poisoning of free blocks for AddressSanitizer.
 mod poison {
     use core::ptr::NonNull;
 
@@ -190,7 +188,7 @@ mod poison {
         fn __asan_unpoison_memory_region(start: *const core::ffi::c_void, length: usize);
     }
 
-    /// Nobody uses `block` from now on.
+    /// Poisons `block`: nobody uses it from now on.
     #[inline(always)]
     pub fn begin(block: NonNull<u8>, length: usize) {
         let _ = (block, length);
@@ -201,7 +199,7 @@ mod poison {
         }
     }
 
-    /// `block` is somebody's again.
+    /// Unpoisons `block`, which is in use again.
     #[inline(always)]
     pub fn end(block: NonNull<u8>, length: usize) {
         let _ = (block, length);
@@ -263,7 +261,7 @@ mod loom_tests {
         }
     }
 
-    /// Shared blocks, of which loom sees who lets go of them last.
+    /// Shared blocks. Loom sees which thread releases them last.
     fn blocks() -> Arc<std::sync::Arc<Blocks>> {
         Arc::new(Blocks::new(Allocator::system(), 100))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What the driver asks of a device as its users do (`iree/hal/device.h`).
+//! Calls of the driver to devices through their public interface (`iree/hal/device.h`).
 
 use super::lists::{Buffer, Semaphore};
 use super::object::{Borrowed, HalRef};
@@ -11,10 +11,10 @@ use super::{BufferHandle, BufferParams, iree, raw, status};
 pub type DeviceHandle = HalRef<raw::iree_hal_device_t>;
 
 impl Borrowed<'_, raw::iree_hal_device_t> {
-    /// A buffer of its allocator's, of `size` bytes.
+    /// A buffer of `size` bytes from the device's allocator.
     ///
     /// # Errors
-    /// The allocator's.
+    /// The error of the allocator.
     pub fn allocate_buffer(self, params: BufferParams, size: usize) -> Result<BufferHandle> {
         let mut buffer = std::ptr::null_mut();
         // SAFETY: the device lives; the result goes to a local, with its reference.
@@ -29,7 +29,7 @@ impl Borrowed<'_, raw::iree_hal_device_t> {
     /// A semaphore at 0 for the queues of `affinity`.
     ///
     /// # Errors
-    /// The device's.
+    /// The error of the device.
     pub fn create_semaphore(self, affinity: u64) -> Result<SemaphoreRef> {
         let mut semaphore = std::ptr::null_mut();
         // SAFETY: the device lives; the result goes to a local, with its reference.
@@ -40,11 +40,11 @@ impl Borrowed<'_, raw::iree_hal_device_t> {
         semaphore.ok_or_else(|| status!(INTERNAL, "the device made no semaphore"))
     }
 
-    /// Has a queue of `affinity` copy `length` bytes, each range a buffer and an offset in bytes, and then bring
-    /// `semaphore` to `value`.
+    /// Copies `length` bytes on a queue of `affinity`, between two ranges that are a buffer and an offset in bytes.
+    /// Then signals `semaphore` to `value`.
     ///
     /// # Errors
-    /// The device's.
+    /// The error of the device.
     pub fn copy(
         self,
         affinity: u64,

@@ -13,7 +13,7 @@ use smallvec::{Array, SmallVec};
 
 use super::status::{Result, Status};
 
-/// Vectors that grow, or say why not. An error leaves a vector as it was.
+/// Vectors with fallible growth. An error leaves a vector unchanged.
 pub trait Fallible<T> {
     /// Appends `item`.
     ///
@@ -21,13 +21,13 @@ pub trait Fallible<T> {
     /// RESOURCE_EXHAUSTED.
     fn try_push(&mut self, item: T) -> Result<()>;
 
-    /// Has room for `more` items besides those it has.
+    /// Reserves room for `more` items.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     fn make_room(&mut self, more: usize) -> Result<()>;
 
-    /// Has `length` items, of which those that it did not have are `item`.
+    /// Resizes to `length` items; new ones are clones of `item`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -75,7 +75,7 @@ impl<T> Fallible<T> for Vec<T> {
     }
 }
 
-/// Has `items` room for `more`.
+/// Reserves room in `items` for `more` items.
 ///
 /// # Errors
 /// RESOURCE_EXHAUSTED.
@@ -92,7 +92,7 @@ fn grow<T>(vector: &mut Vec<T>, more: usize) -> Result<()> {
     vector.try_reserve(more).map_err(|_| exhausted(vector.len().saturating_add(more).saturating_mul(size_of::<T>())))
 }
 
-/// There is no memory for `bytes` bytes.
+/// The error for a failed allocation of `bytes` bytes.
 #[cold]
 pub fn exhausted(bytes: usize) -> Status {
     crate::status!(RESOURCE_EXHAUSTED, "the host has no memory for {bytes} bytes of the driver's")
@@ -136,7 +136,7 @@ pub fn copy<T: Copy>(items: &[T]) -> Result<Vec<T>> {
     collect(items.iter().copied())
 }
 
-/// `bytes`, shared: a copy of those that are borrowed.
+/// Shares `bytes`; borrowed ones are copied.
 ///
 /// # Errors
 /// RESOURCE_EXHAUSTED.

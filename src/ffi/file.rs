@@ -9,11 +9,11 @@ use super::{BufferHandle, MemoryAccess, iree, raw};
 /// A file of any kind.
 pub type File<'a> = Borrowed<'a, raw::iree_hal_file_t>;
 
-/// A reference to one.
+/// An owned reference to a file.
 pub type FileRef = HalRef<raw::iree_hal_file_t>;
 
 impl File<'_> {
-    /// Checks that it allows `access`.
+    /// Checks that the file allows `access`.
     ///
     /// # Errors
     /// PERMISSION_DENIED.
@@ -22,28 +22,28 @@ impl File<'_> {
         unsafe { iree!(raw::iree_hal_file_validate_access(self.as_ptr(), access.bits())) }
     }
 
-    /// Bytes.
+    /// The length in bytes.
     pub fn length(self) -> u64 {
         // SAFETY: the file lives.
         unsafe { raw::iree_hal_file_length(self.as_ptr()) }
     }
 
-    /// The buffer that its content is, if there is one. It keeps the memory alive without the file.
+    /// The buffer over the file's contents, if there is one. It keeps the memory alive without the file.
     pub fn storage(self) -> Option<BufferHandle> {
         // SAFETY: the file lives, and its buffer with it.
         unsafe { HalRef::retain(raw::iree_hal_file_storage_buffer(self.as_ptr())) }
     }
 
-    /// Whether [`Self::read`] and [`Self::write`] do anything.
+    /// True if [`Self::read`] and [`Self::write`] are supported.
     pub fn has_synchronous_access(self) -> bool {
         // SAFETY: the file lives.
         unsafe { raw::iree_hal_file_supports_synchronous_io(self.as_ptr()) }
     }
 
-    /// Reads `length` bytes at `offset` to `target_offset` of `target`, which it maps.
+    /// Reads `length` bytes from `offset` to `target_offset` of `target`, which is mapped for that.
     ///
     /// # Errors
-    /// The file's and the mapping's.
+    /// The error of the file or of the mapping.
     pub fn read(self, offset: u64, (target, target_offset): (Buffer<'_>, usize), length: usize) -> Result<()> {
         // SAFETY: file and buffer live; the range is checked when it is mapped.
         unsafe { iree!(raw::iree_hal_file_read(self.as_ptr(), offset, target.as_ptr(), target_offset, length)) }
@@ -52,7 +52,7 @@ impl File<'_> {
     /// Writes `length` bytes of `source` from `source_offset` on to `offset`.
     ///
     /// # Errors
-    /// The file's and the mapping's.
+    /// The error of the file or of the mapping.
     pub fn write(self, offset: u64, (source, source_offset): (Buffer<'_>, usize), length: usize) -> Result<()> {
         // SAFETY: file and buffer live; the range is checked when it is mapped.
         unsafe { iree!(raw::iree_hal_file_write(self.as_ptr(), offset, source.as_ptr(), source_offset, length)) }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! IREE's sets of flags as types: unknown ones are refused where C hands them in, and messages name them.
+//! IREE's sets of flags as types: unknown flags from C are refused, and messages have the flags' names.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use bitflags::{Flags, bitflags};
 use super::thunk::Argument;
 use super::{Result, Status, raw, status, strings};
 
-/// Sets of flags, as C may hand them in: with all of IREE's names. As parameters of a vtable's function they are known
-/// ones.
+/// Defines sets of flags with all of IREE's names, as C may pass them. As parameters of vtable functions, they have
+/// only known flags.
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident: $raw:ty, $what:literal {
         $($(#[$cfg:ident $($when:tt)*])* $flag:ident = $value:ident,)*
@@ -30,7 +30,7 @@ macro_rules! flags {
             /// These bits, if all are known.
             ///
             /// # Errors
-            /// INVALID_ARGUMENT with those that are not, and the names of those that are.
+            /// INVALID_ARGUMENT with the unknown flags and the names of the known ones.
             #[inline]
             pub fn known(bits: $raw) -> Result<Self> {
                 Self::from_bits(bits).ok_or_else(|| unknown::<Self>($what, u64::from(bits & !Self::all().bits())))
@@ -48,7 +48,7 @@ macro_rules! flags {
     )*};
 }
 
-/// The refusal of `bits`, which are none of `F`.
+/// The error for `bits`, which are not flags of `F`.
 #[cold]
 fn unknown<F: Flags>(what: &str, bits: u64) -> Status {
     let names: Vec<_> = F::all().iter_names().map(|(name, _)| name).collect();

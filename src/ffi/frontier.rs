@@ -26,14 +26,14 @@ const HEADER_WORDS: usize = size_of::<raw::iree_async_frontier_t>() / size_of::<
 const ENTRY_WORDS: usize = size_of::<raw::iree_async_frontier_entry_t>() / size_of::<u64>();
 const _: () = assert!(HEADER_WORDS == 1 && ENTRY_WORDS == 2);
 
-/// A frontier of up to [`FRONTIER_CAPACITY`] entries, in the layout of C: a word whose first byte is their number, then
-/// axis and epoch of each. Those of few queues are in place.
+/// A frontier of up to [`FRONTIER_CAPACITY`] entries in C's layout: a word whose first byte is their number, then axis
+/// and epoch of each. Entries of a few queues are stored in place.
 #[derive(Clone)]
 pub struct Frontier(SmallVec<[u64; HEADER_WORDS + 4 * ENTRY_WORDS]>);
 
 impl Frontier {
-    /// A frontier of the given (axis, epoch) pairs, which come in ascending order of their axes. What exceeds the
-    /// capacity is left out: a frontier may claim less than is true.
+    /// A frontier of the given (axis, epoch) pairs, in ascending order of their axes. Pairs that exceed the capacity
+    /// are left out: a frontier may claim less than is true.
     #[inline]
     pub fn new(entries: impl Iterator<Item = (u64, u64)>) -> Self {
         let mut words = SmallVec::new();
@@ -92,11 +92,11 @@ impl FrontierTracker {
         self.as_ptr() == other.as_ptr()
     }
 
-    /// Returns true if this is the only reference to the tracker, so that nobody can wait for anything in it any more.
+    /// Returns true if this is the only reference to the tracker, so that nobody can wait in it any more.
     ///
-    /// IREE has no function that says so, and no callback for the end of a device group. Counted objects of IREE begin
-    /// with their count, as IREE's macros for it have it (`iree_atomic_ref_count_t`). A tracker of another layout,
-    /// which is found out once, is never the only one.
+    /// IREE has no function for this, and no callback for the end of a device group. IREE's macros let counted objects
+    /// begin with their count (`iree_atomic_ref_count_t`). If a tracker has another layout, which is tested once, this
+    /// is always false.
     pub fn is_unshared(&self) -> bool {
         static COUNT_IS_FIRST: OnceLock<bool> = OnceLock::new();
         *COUNT_IS_FIRST.get_or_init(|| count_is_first().unwrap_or(false)) && self.first_word() == 1
@@ -120,20 +120,20 @@ impl FrontierTracker {
         }
     }
 
-    /// Says that `epoch` of `axis` has passed. Waiters are called here.
+    /// Advances `axis` to `epoch`, which has passed. Calls waiters back.
     pub fn advance(&self, axis: u64, epoch: u64) {
         // SAFETY: the tracker lives.
         unsafe { raw::iree_async_frontier_tracker_advance(self.as_ptr(), axis, epoch) };
     }
 
-    /// Whether `epoch` of `axis` has passed.
+    /// True if `epoch` of `axis` has passed.
     pub fn has_passed(&self, axis: u64, epoch: u64) -> bool {
         // SAFETY: the tracker lives.
         unsafe { raw::iree_async_frontier_tracker_query_epoch(self.as_ptr(), axis, epoch) }
     }
 
     /// Has `listener` called when all of `frontier` has passed or one of its axes has failed, possibly before this
-    /// returns: by who says so, under no lock of the tracker's.
+    /// returns. The thread that advances or fails the axis calls it, under no lock of the tracker.
     ///
     /// # Errors
     /// NOT_FOUND for an axis that the tracker does not know; the listener is not called.
@@ -161,7 +161,7 @@ impl FrontierTracker {
         Ok(FrontierListening { tracker: self.clone(), waiter })
     }
 
-    /// Begins to wait until all of `frontier` has passed.
+    /// Starts a wait until all of `frontier` has passed.
     ///
     /// # Errors
     /// NOT_FOUND for an axis that the tracker does not know.
@@ -170,20 +170,20 @@ impl FrontierTracker {
         Ok(FrontierWait { _listening: self.listen(frontier, outcome.clone())?, outcome })
     }
 
-    /// Fails waiters of an axis whose queue is lost.
+    /// Fails the waiters of an axis whose queue is lost.
     pub fn fail_axis(&self, axis: u64, status: Status) {
         // SAFETY: the tracker lives and takes the status.
         unsafe { raw::iree_async_frontier_tracker_fail_axis(self.as_ptr(), axis, status.into_raw()) }
     }
 
-    /// Retires an axis whose queue is gone; waiters get `status`.
+    /// Retires an axis whose queue is gone; its waiters fail with `status`.
     pub fn retire_axis(&self, axis: u64, status: Status) {
         // SAFETY: the tracker lives and takes the status.
         unsafe { raw::iree_async_frontier_tracker_retire_axis(self.as_ptr(), axis, status.into_raw()) }
     }
 }
 
-/// Returns true if the first word of a tracker counts its references; tried out on a new tracker.
+/// Returns true if the first word of a tracker counts its references. Tests that on a new tracker.
 fn count_is_first() -> Result<bool> {
     let mut tracker = core::ptr::null_mut();
     // SAFETY: plain options; the result goes to a local, with its reference.
@@ -206,7 +206,7 @@ fn count_is_first() -> Result<bool> {
 struct Waiter {
     frontier: Frontier,
     place: UnsafeCell<raw::iree_async_frontier_waiter_t>,
-    /// None once it was called, or is not to be.
+    /// None once it was called, or is cancelled.
     listener: Mutex<Option<Arc<dyn Listener>>>,
 }
 
@@ -215,7 +215,7 @@ unsafe impl Sync for Waiter {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Waiter {}
 
-/// Somebody listens until this is dropped; the listener may be being called then.
+/// Keeps a listener registered while it lives. A call may be in progress at its drop.
 pub struct FrontierListening {
     tracker: FrontierTracker,
     waiter: Arc<Waiter>,
@@ -243,7 +243,7 @@ unsafe extern "C" fn frontier_passed(user_data: *mut c_void, status: raw::iree_s
     }
 }
 
-/// Whether and how a wait ended.
+/// The result of a wait, once it ended.
 #[derive(Default)]
 struct Outcome {
     result: Mutex<Option<Result<()>>>,
@@ -257,14 +257,14 @@ impl Listener for Outcome {
     }
 }
 
-/// A wait for a frontier. Dropped, it is over.
+/// A wait for a frontier. Cancelled when dropped.
 pub struct FrontierWait {
     _listening: FrontierListening,
     outcome: Arc<Outcome>,
 }
 
 impl FrontierWait {
-    /// Waits for at most `timeout`; whether the frontier has passed.
+    /// Waits for at most `timeout`. Returns true if the frontier has passed.
     ///
     /// # Errors
     /// The failure of one of its axes.

@@ -21,10 +21,10 @@ impl HostFunction {
         Self(call)
     }
 
-    /// Calls it for the queue of `device` with the bit `affinity`. It sees `signals`.
+    /// Calls the function for the queue of `device` with the bit `affinity`. The function gets `signals`.
     ///
     /// # Errors
-    /// Its own; INVALID_ARGUMENT when there is none.
+    /// The error of the function; INVALID_ARGUMENT if there is none.
     pub fn call<'a>(
         self,
         (device, affinity): (&HalRef<RawDevice>, u64),

@@ -24,13 +24,13 @@ pub unsafe fn slice<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
     unsafe { core::slice::from_raw_parts(pointer, count) }
 }
 
-/// A list of semaphores and the payload value of each
-/// (`iree_hal_semaphore_list_t`): C's own, of which no semaphore is null.
+/// A list of semaphores and a payload value of each (`iree_hal_semaphore_list_t`). It borrows C's list, which has no
+/// null semaphore.
 #[derive(Clone, Copy)]
 pub struct SemaphoreList<'a>(&'a raw::iree_hal_semaphore_list_t);
 
 impl<'a> SemaphoreList<'a> {
-    /// A list of nothing.
+    /// The empty list.
     pub const EMPTY: Self = Self(&raw::iree_hal_semaphore_list_t {
         count: 0,
         semaphores: core::ptr::null_mut(),
@@ -65,12 +65,12 @@ impl<'a> SemaphoreList<'a> {
         Err(null_semaphore(list.count))
     }
 
-    /// How many.
+    /// The number of semaphores.
     pub fn len(&self) -> usize {
         self.0.count
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -99,21 +99,21 @@ pub type Semaphore<'a> = Borrowed<'a, raw::iree_hal_semaphore_t>;
 pub type Buffer<'a> = Borrowed<'a, raw::iree_hal_buffer_t>;
 
 impl<'a> Buffer<'a> {
-    /// The allocation that it is a part of, which may be itself.
+    /// The allocation that it is a part of; possibly itself.
     #[inline]
     pub fn allocated(self) -> Option<Buffer<'a>> {
         // SAFETY: the buffer lives for `'a` and keeps its allocation; the field does not change.
         unsafe { Borrowed::from_raw((&raw const (*self.as_ptr()).allocated_buffer).read()) }
     }
 
-    /// Where it comes from.
+    /// The placement: the device and queues that it was allocated for.
     #[inline]
     pub fn placement(self) -> BufferPlacement {
         // SAFETY: the buffer lives, and the field does not change.
         unsafe { (&raw const (*self.as_ptr()).placement).read() }
     }
 
-    /// Checks that it may be accessed so.
+    /// Checks that the buffer allows `access`.
     ///
     /// # Errors
     /// PERMISSION_DENIED.
@@ -122,7 +122,7 @@ impl<'a> Buffer<'a> {
         unsafe { iree!(raw::iree_hal_buffer_validate_access(self.allowed_access().bits(), access.bits())) }
     }
 
-    /// IREE's refusal of a buffer that does not allow `usage` and `access`.
+    /// IREE's error for a buffer that does not allow `usage` and `access`.
     ///
     /// # Errors
     /// PERMISSION_DENIED.
@@ -133,7 +133,7 @@ impl<'a> Buffer<'a> {
         self.check_access(access)
     }
 
-    /// Whether `length` bytes from `offset` on share memory with as many of `other`.
+    /// True if `length` bytes from `offset` on share memory with as many bytes of `other`.
     pub fn overlaps(self, offset: usize, (other, other_offset): (Buffer<'_>, usize), length: usize) -> bool {
         // SAFETY: both buffers live.
         let overlap = unsafe {
@@ -142,7 +142,7 @@ impl<'a> Buffer<'a> {
         overlap != raw::IREE_HAL_BUFFER_OVERLAP_DISJOINT
     }
 
-    /// Checks that it has `length` bytes from `offset` on.
+    /// Checks that the buffer has `length` bytes from `offset` on.
     ///
     /// # Errors
     /// OUT_OF_RANGE.
@@ -158,21 +158,21 @@ impl<'a> Buffer<'a> {
         unsafe { (&raw const (*self.as_ptr()).byte_length).read() }
     }
 
-    /// What its memory is.
+    /// The memory type.
     #[inline]
     pub fn memory_type(self) -> MemoryType {
         // SAFETY: the buffer lives, and the field does not change.
         MemoryType::from_bits_retain(unsafe { (&raw const (*self.as_ptr()).memory_type).read() })
     }
 
-    /// What it may be used for.
+    /// The allowed usage.
     #[inline]
     pub fn allowed_usage(self) -> BufferUsage {
         // SAFETY: the buffer lives, and the field does not change.
         BufferUsage::from_bits_retain(unsafe { (&raw const (*self.as_ptr()).allowed_usage).read() })
     }
 
-    /// How its memory may be accessed.
+    /// The allowed access.
     #[inline]
     pub fn allowed_access(self) -> MemoryAccess {
         // SAFETY: the buffer lives, and the field does not change.
@@ -183,7 +183,7 @@ impl<'a> Buffer<'a> {
 /// One reference to a range of a buffer, or of a binding-table slot (`iree_hal_buffer_ref_t`).
 #[derive(Clone, Copy, Debug)]
 pub struct BufferRef<'a> {
-    /// The buffer, or none to take slot [`BufferRef::slot`] of the binding table at execution.
+    /// The buffer; none for slot [`BufferRef::slot`] of the binding table at execution.
     pub buffer: Option<Buffer<'a>>,
     /// Binding-table slot; meaningless with a buffer.
     pub slot: u32,
@@ -210,7 +210,7 @@ impl BufferRef<'_> {
     }
 }
 
-/// The slot, the upper 24 bits of the word in front of the buffer, which bindgen's accessor goes through bit by bit.
+/// The slot, in the upper 24 bits of the word in front of the buffer. bindgen's accessor would read it bit by bit.
 #[inline]
 fn slot_of(reference: &raw::iree_hal_buffer_ref_t) -> u32 {
     const OFFSET: usize = std::mem::offset_of!(raw::iree_hal_buffer_ref_t, _bitfield_1);
@@ -242,12 +242,12 @@ impl<'a> BufferRefs<'a> {
         Self(unsafe { slice(list.values, list.count) })
     }
 
-    /// How many.
+    /// The number of bindings.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -262,7 +262,7 @@ impl<'a> BufferRefs<'a> {
         Ok(RetainedBufferRefs { references, _buffers: fallible::collect(buffers)? })
     }
 
-    /// The reference of this index, if there are as many.
+    /// The reference at `index`; none if there are fewer.
     #[inline]
     pub fn get(&self, index: usize) -> Option<BufferRef<'a>> {
         // SAFETY: `from_raw` promised live buffers for `'a`.
@@ -276,10 +276,10 @@ impl<'a> BufferRefs<'a> {
     }
 }
 
-/// Bindings that outlive the call which brought them.
+/// Bindings with retained buffers, which outlive the call that passed them.
 pub struct RetainedBufferRefs {
     references: Vec<raw::iree_hal_buffer_ref_t>,
-    /// Theirs.
+    /// The buffers of the bindings.
     _buffers: Vec<Option<HalRef<raw::iree_hal_buffer_t>>>,
 }
 
@@ -293,7 +293,7 @@ impl RetainedBufferRefs {
     }
 }
 
-/// What a binding-table slot is bound to.
+/// The binding of a binding-table slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding<'a> {
     /// The buffer; none leaves the slot unbound.
@@ -327,12 +327,12 @@ impl<'a> BindingTable<'a> {
         Self(unsafe { slice(table.bindings, table.count) })
     }
 
-    /// How many slots.
+    /// The number of slots.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -355,7 +355,7 @@ impl<'a> BindingTable<'a> {
     }
 }
 
-/// A place of C for a result (`out_*` parameters).
+/// The C location of a result (`out_*` parameters).
 pub struct Out<'a, T>(pub(super) core::ptr::NonNull<T>, pub(super) PhantomData<&'a mut T>);
 
 impl<T> Out<'_, T> {
@@ -365,7 +365,7 @@ impl<T> Out<'_, T> {
         unsafe { self.0.write(value) }
     }
 
-    /// The place itself, for C calls that fill it.
+    /// The location, for C calls that write to it.
     pub fn as_ptr(&self) -> *mut T {
         self.0.as_ptr()
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Messages of the driver that no status can carry: failures at the end of a resource, faults that the runtime reports
-//! to nobody else, and remarks on a profile. IREE has no log for them; this is the one place from which they go out.
+//! only to the driver, and remarks on a profile. IREE has no log for them; this module alone emits them.
 //!
 //! They go to IREE's trace, if there is one, and to the application's handler (`iree_hal_amdgpu_rs_set_message_handler`
-//! of `amdgpu_rs/api.h`), by default to standard error. Handlers are called on the thread that has the message, under
-//! no lock of the driver that its own calls into IREE could need.
+//! of `amdgpu_rs/api.h`), by default to standard error. Handlers are called on the reporting thread, under no lock of
+//! the driver that their own calls into IREE could need.
 
 use std::ffi::c_void;
 use std::io::Write;
@@ -27,7 +27,7 @@ unsafe impl Send for Handler {}
 
 static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 
-/// Hands `text`, one or several lines without an end, to the handler.
+/// Passes `text`, one or several lines without a final newline, to the handler.
 pub fn tell(text: &str) {
     tracing::message(text);
     // Copied, as the handler may call the driver.
@@ -44,7 +44,7 @@ pub fn tell(text: &str) {
 ///
 /// # Safety
 /// As the header says: `function` may be called from any thread with `user_data` until another handler is set and calls
-/// under way have returned.
+/// in progress have returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn iree_hal_amdgpu_rs_set_message_handler(function: Option<HandlerFn>, user_data: *mut c_void) {
     *HANDLER.lock() = function.map(|function| Handler { function, user_data });

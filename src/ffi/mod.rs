@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The only room that knows IREE's C API by its raw bindings: statuses, reference counts, vtables, lists.
+//! The only module that uses the raw bindings of IREE's C API: statuses, reference counts, vtables, lists.
 //!
 //! # A HAL object
 //!
@@ -114,19 +114,19 @@ pub use frontier::{FRONTIER_CAPACITY, Frontier, FrontierTracker};
 /// A reference to a buffer of any kind.
 pub type BufferHandle = HalRef<raw::iree_hal_buffer_t>;
 
-/// What C knows objects as.
+/// C types of objects.
 pub use raw::{
     iree_hal_buffer_t as RawBuffer, iree_hal_command_buffer_t as RawCommandBuffer, iree_hal_device_t as RawDevice,
     iree_hal_executable_t as RawExecutable, iree_hal_semaphore_t as RawSemaphore,
 };
 
-/// What a buffer is to be (`iree/hal/buffer.h`).
+/// The requested properties of a buffer (`iree/hal/buffer.h`).
 pub type BufferParams = raw::iree_hal_buffer_params_t;
 
-/// Where a buffer comes from (`iree/hal/buffer.h`).
+/// The device and queues that a buffer is allocated for (`iree/hal/buffer.h`).
 pub type BufferPlacement = raw::iree_hal_buffer_placement_t;
 
-/// A proactor of IREE's, which the caller keeps.
+/// A proactor of IREE, kept alive by the caller.
 pub type ProactorPtr = *mut raw::iree_async_proactor_t;
 
 pub use lists::{

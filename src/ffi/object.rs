@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Objects with IREE's intrusive reference count: those the driver defines ([`HalObject`]) and those it is handed
-//! ([`Borrowed`]), both kept alive by [`HalRef`].
+//! Objects with IREE's intrusive reference count: the driver's own ([`HalObject`]) and those passed to it
+//! ([`Borrowed`]), both retained by [`HalRef`].
 //!
 //! Every counted object of IREE begins with a 32-bit count and, 8 bytes in, a vtable pointer (`iree/hal/resource.h`;
 //! semaphores and slab providers spell out the same two fields). The type of an object is the address of its vtable.
@@ -42,7 +42,7 @@ impl Header {
 /// `iree_hal_command_buffer_t`, `iree_async_semaphore_t`, ...), initialised with [`HalObject::vtable`]. Nothing else
 /// uses that vtable. Instances are only made by [`HalRef::new`], [`HalRef::new_in_place`] and [`HalRef::new_in_block`].
 pub unsafe trait HalObject: Sized + Send + Sync + 'static {
-    /// What C calls the object.
+    /// The C type of the object.
     type Raw;
 
     /// The address of the object's static vtable.
@@ -51,14 +51,14 @@ pub unsafe trait HalObject: Sized + Send + Sync + 'static {
     /// The allocator the object was created with; it also frees it.
     fn host_allocator(&self) -> Allocator;
 
-    /// What its memory is given back to, if it was made by [`HalRef::new_in_block`]. The object's drop leaves it to
-    /// what does that.
+    /// The home of the object's memory, if it was made by [`HalRef::new_in_block`]. The object's drop does not drop it:
+    /// [`destroy`] does.
     fn home(&self) -> Option<&ManuallyDrop<Home>> {
         None
     }
 
-    /// Called when a call into the object panicked: what it guards may be
-    /// half done, so objects that can must refuse further work.
+    /// Called when a call into the object panicked. Its state may be half changed, so that objects that can must refuse
+    /// further work.
     fn poison(&self, _message: &str) {}
 }
 
@@ -197,7 +197,7 @@ counted! {
 
 /// An owned reference to a counted object: released on drop.
 ///
-/// For a driver object it dereferences to the object; for one of IREE's it gives the pointer that C calls take.
+/// For a driver object it dereferences to the object; for one of IREE's it has the pointer for C calls.
 pub struct HalRef<T: Counted>(NonNull<T>);
 
 // SAFETY: counted objects of IREE may be used and released from any thread;
@@ -226,7 +226,7 @@ impl<T: Counted> HalRef<T> {
         Some(Self(pointer))
     }
 
-    /// The pointer, borrowed.
+    /// The pointer, without its reference.
     pub fn as_ptr(&self) -> *mut T {
         self.0.as_ptr()
     }
@@ -236,7 +236,7 @@ impl<T: Counted> HalRef<T> {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// A borrow without the count.
+    /// A borrow that does not change the count.
     pub fn borrow(&self) -> Borrowed<'_, T> {
         Borrowed(self.0, PhantomData)
     }
@@ -264,7 +264,7 @@ impl<T: Counted> core::fmt::Debug for HalRef<T> {
 }
 
 impl<T: HalObject> HalRef<T> {
-    /// Moves an object to memory of its allocator, with the one reference that is returned.
+    /// Moves an object to memory of its allocator. Returns its only reference.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -284,7 +284,7 @@ impl<T: HalObject> HalRef<T> {
     /// `allocator`; when it fails, nothing that needs dropping is left in the memory.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED and those of `init`, after which the memory is freed.
+    /// RESOURCE_EXHAUSTED or the error of `init`, after which the memory is freed.
     pub unsafe fn new_in_place(
         allocator: Allocator,
         extra: usize,
@@ -303,16 +303,16 @@ impl<T: HalObject> HalRef<T> {
         Ok(Self(memory))
     }
 
-    /// Makes an object in place, in one of `blocks`, of whose contents nothing is known; what of the block is behind it
-    /// is the object's, too.
+    /// Makes an object in place, in one of `blocks`, whose contents are undefined. The rest of the block belongs to the
+    /// object, too.
     ///
     /// # Safety
-    /// `init` initialises the object, with a count of one; its [`HalObject::home`] is what `init` gets.
+    /// `init` initialises the object, with a count of one; its [`HalObject::home`] is the one passed to `init`.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     ///
-    /// # Panics
+    /// If blocks are shorter than the object.
     /// When blocks are shorter than the object.
     pub unsafe fn new_in_block(blocks: &Blocks, init: impl FnOnce(*mut T, ManuallyDrop<Home>)) -> Result<Self> {
         const { assert!(align_of::<T>() <= MAX_ALIGNMENT) };
@@ -323,17 +323,17 @@ impl<T: HalObject> HalRef<T> {
         Ok(Self(memory))
     }
 
-    /// The pointer as C types it, borrowed.
+    /// The C pointer, without its reference.
     pub fn as_raw(&self) -> *mut T::Raw {
         self.0.as_ptr().cast()
     }
 
-    /// The pointer as C types it, with its reference.
+    /// The C pointer with its reference: the receiver releases it.
     pub fn into_raw(self) -> *mut T::Raw {
         self.into_ptr().cast()
     }
 
-    /// The reference, as to any object of what C calls the type.
+    /// The reference as one to an object of the C type.
     pub fn into_any(self) -> HalRef<T::Raw>
     where
         T::Raw: Counted,
@@ -351,7 +351,7 @@ impl<T: HalObject> Deref for HalRef<T> {
     }
 }
 
-/// Another reference to a driver object that is borrowed.
+/// Retains a borrowed driver object.
 pub fn retain<T: HalObject>(object: &T) -> HalRef<T> {
     let pointer = NonNull::from(object);
     // SAFETY: alive, as it is borrowed; instances live only in counted memory.
@@ -359,7 +359,7 @@ pub fn retain<T: HalObject>(object: &T) -> HalRef<T> {
     HalRef(pointer)
 }
 
-/// Whether an object has the vtable of `T`.
+/// True if an object has the vtable of `T`.
 ///
 /// # Safety
 /// `object` is null or begins with a count and a vtable pointer.
@@ -386,7 +386,7 @@ pub unsafe fn destroy<T: HalObject>(object: NonNull<T>) {
     }
 }
 
-/// A counted object that is alive for `'a` without a reference of its own: what a call from C hands over.
+/// A counted object that is alive for `'a` without a reference of its own, e.g. an argument of a C call.
 pub struct Borrowed<'a, T>(NonNull<T>, PhantomData<&'a T>);
 
 // SAFETY: counted objects of IREE may be used from any thread, and this one lives as long as the borrow.
@@ -420,7 +420,7 @@ impl<'a, T> Borrowed<'a, T> {
     /// The object at `pointer`.
     ///
     /// # Safety
-    /// It is alive for `'a`.
+    /// The object is alive for `'a`.
     #[inline]
     pub unsafe fn new(pointer: NonNull<T>) -> Self {
         Self(pointer, PhantomData)
@@ -431,7 +431,7 @@ impl<'a, T> Borrowed<'a, T> {
         self.0.as_ptr()
     }
 
-    /// The driver object behind it, if it is a `U`.
+    /// The driver object, if it is a `U`.
     pub fn downcast<U: HalObject>(self) -> Option<&'a U> {
         // SAFETY: counted objects begin with a count and a vtable pointer; the
         // vtable's identity is the type, and the object lives for `'a`.
@@ -448,12 +448,12 @@ impl<T: Counted> Borrowed<'_, T> {
     }
 }
 
-/// A counted object that an operation uses: borrowed as long as the call lasts that asks for the operation, owned if it
-/// goes on later.
+/// A counted object that an operation uses: borrowed during the submitting call, owned if the operation continues
+/// later.
 pub enum Held<'a, T: Counted> {
     /// The caller keeps it alive.
     Borrowed(Borrowed<'a, T>),
-    /// This does.
+    /// This reference keeps it alive.
     Owned(HalRef<T>),
 }
 
@@ -467,7 +467,7 @@ impl<T: Counted> Held<'_, T> {
         }
     }
 
-    /// The same object, kept alive.
+    /// The object, retained.
     pub fn into_owned<'b>(self) -> Held<'b, T> {
         Held::Owned(match self {
             Self::Borrowed(object) => object.retain(),

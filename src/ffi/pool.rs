@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! IREE's memory pools (`iree/hal/pool.h`), sets of them (`iree/hal/pool_set.h`), and how they are made.
+//! IREE's memory pools (`iree/hal/pool.h`), sets of them (`iree/hal/pool_set.h`), and functions that create them.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -15,36 +15,36 @@ use super::{Allocator, BufferHandle, BufferParams, Frontier, iree, raw, status, 
 /// A pool of any kind.
 pub type Pool<'a> = Borrowed<'a, raw::iree_hal_pool_t>;
 
-/// A reference to one.
+/// An owned reference to a pool.
 pub type PoolRef = HalRef<raw::iree_hal_pool_t>;
 
-/// What wakes those who wait for memory.
+/// The notification that wakes waiters for memory.
 pub type NotificationRef = HalRef<raw::iree_async_notification_t>;
 
-/// What pools ask whether an epoch has passed.
+/// The callback with which pools query passed epochs.
 pub type EpochQuery = raw::iree_hal_pool_epoch_query_t;
 
-/// What applications make pools of a queue's with.
+/// The backend with which applications make pools for a queue.
 pub type QueueBackend = raw::iree_hal_queue_pool_backend_t;
 
-/// What a pool's memory is, and how much of it one may have.
+/// The memory type of a pool, and its limits.
 pub type Capabilities = raw::iree_hal_pool_capabilities_t;
 
 /// A pool's statistics.
 pub type Statistics = raw::iree_hal_pool_stats_t;
 
-/// Memory of a pool that belongs to somebody.
+/// A reservation of pool memory as a C value.
 pub type RawReservation = raw::iree_hal_pool_reservation_t;
 
 /// Knows which epochs have passed.
 pub trait Epochs: Send + Sync {
-    /// Whether `epoch` of `axis` has passed, as far as is known.
+    /// True if `epoch` of `axis` is known to have passed.
     fn has_passed(&self, axis: u64, epoch: u64) -> bool;
 }
 
 impl Pool<'_> {
-    /// Wakes who waits for memory of the pool. Pools do so when memory comes back, which may be long before its last
-    /// use is over; they do not hear when it is.
+    /// Wakes the waiters for memory of the pool. Pools do so when memory comes back, which may be long before its last
+    /// use is over; they are not told when it is.
     pub fn wake_waiters(self) {
         // SAFETY: the pool lives and keeps its notification.
         unsafe {
@@ -55,23 +55,23 @@ impl Pool<'_> {
         }
     }
 
-    /// Returns true if memory that came back behind a frontier goes only to requesters who come after that. Other pools
-    /// may get back only memory that nothing uses any more.
+    /// Returns true if memory that came back behind a frontier goes only to requesters ordered after it. Memory may go
+    /// back to other pools only when it is unused.
     #[inline]
     pub fn keeps_frontiers(self) -> bool {
         !tlsf::forgets(self)
     }
 
-    /// Gives unused memory back.
+    /// Releases unused memory.
     ///
     /// # Errors
-    /// The pool's.
+    /// The error of the pool.
     pub fn trim(self) -> Result<()> {
         // SAFETY: the pool lives.
         unsafe { iree!(raw::iree_hal_pool_trim(self.as_ptr())) }
     }
 
-    /// What the pool has to give.
+    /// The memory type and limits of the pool.
     #[inline]
     pub fn capabilities(self) -> Capabilities {
         // SAFETY: the pool lives; all-zero capabilities are valid, and the call fills them.
@@ -82,12 +82,11 @@ impl Pool<'_> {
         }
     }
 
-    /// Asks for `size` bytes, at a multiple of `alignment` (1 or more), for somebody who comes after `frontier`. The
-    /// pool may allocate, and may give memory that is still in use ([`Reservation::needs_wait`]).
+    /// Requests `size` bytes, at a multiple of `alignment` (1 or more), for a requester ordered after `frontier`. The
+    /// pool may allocate, and may return memory that is still in use ([`Reservation::needs_wait`]).
     ///
     /// # Errors
-    /// What the pool said: an alignment it does not have, or memory that cannot be had; INTERNAL for an answer that is
-    /// none.
+    /// The error of the pool: an unsupported alignment, or no memory; INTERNAL for an unknown result.
     #[inline]
     pub fn reserve(self, size: usize, alignment: usize, frontier: &Frontier) -> Result<Answer> {
         // SAFETY: all-zero is valid for both plain structs, which the call fills; the pool and the frontier live.
@@ -119,8 +118,8 @@ impl Pool<'_> {
         Ok(Answer { result, reservation: Some(reservation) })
     }
 
-    /// Begins to observe the pool: those who [listen](Observation::listen) hear of what is released from here on, and
-    /// of [`Pool::wake_waiters`].
+    /// Begins to observe the pool: [listeners](Observation::listen) are told of releases from now on, and of
+    /// [`Pool::wake_waiters`].
     ///
     /// # Errors
     /// INTERNAL for a pool without notification.
@@ -134,7 +133,7 @@ impl Pool<'_> {
         }
     }
 
-    /// What the pool says of itself.
+    /// The pool's statistics.
     pub fn statistics(self) -> Statistics {
         // SAFETY: the pool lives; all-zero statistics are valid.
         unsafe {
@@ -144,29 +143,29 @@ impl Pool<'_> {
         }
     }
 
-    /// Whether buffers may still refer to the pool: by a reservation, or to a slab of a pass-through pool, which has no
-    /// free ones.
+    /// True if buffers may still refer to the pool: by a reservation, or to a slab of a pass-through pool, which keeps
+    /// no free slabs.
     pub fn is_in_use(self) -> bool {
         let stats = self.statistics();
         stats.reservation_count != 0 || (stats.slab_count != 0 && stats.bytes_free == 0)
     }
 }
 
-/// What a pool answered to who asked it for memory.
+/// A pool's answer to a request for memory.
 pub struct Answer {
     /// `iree_hal_pool_acquire_result_t`.
     pub result: u32,
-    /// None when the pool has nothing to give.
+    /// None if the pool has no memory.
     pub reservation: Option<Reservation>,
 }
 
-/// Memory taken from a pool. It does not go back by itself: [`Reservation::give_back`] gives it, or who takes it over
-/// by [`Reservation::into_raw`].
+/// Memory reserved from a pool. It is not given back on drop: [`Reservation::give_back`] does that, or the new owner
+/// after [`Reservation::into_raw`].
 pub struct Reservation {
     raw: RawReservation,
-    /// Which pool. It may be gone, and is only compared.
+    /// The pool. It may be gone; only its address is compared.
     pool: *const raw::iree_hal_pool_t,
-    /// When the memory's last use is over; null when that is before the frontier that was asked with. The pool's, valid
+    /// The end of the memory's last use; null if that is before the requester's frontier. Owned by the pool and valid
     /// until the memory goes back.
     wait_frontier: *const raw::iree_async_frontier_t,
 }
@@ -175,26 +174,26 @@ pub struct Reservation {
 unsafe impl Send for Reservation {}
 
 impl Reservation {
-    /// What the pool knows it by.
+    /// The pool's reservation.
     #[inline]
     pub fn raw(&self) -> &RawReservation {
         &self.raw
     }
 
-    /// The same, for who takes over giving the memory back.
+    /// The pool's reservation, for a new owner that gives the memory back.
     #[inline]
     pub fn into_raw(self) -> RawReservation {
         self.raw
     }
 
-    /// Whether something was using the memory that whoever asked does not come after.
+    /// True if the memory may still be in use by work that the requester is not ordered after.
     #[inline]
     pub fn needs_wait(&self) -> bool {
         !self.wait_frontier.is_null()
     }
 
-    /// The frontier that must pass before the memory may be used, less the epochs that `epochs` knows to have passed;
-    /// none if nothing is left. `pool` is its own.
+    /// The frontier that must pass before the memory may be used, without the epochs that `epochs` knows to have
+    /// passed; none if nothing is left. `pool` is its own pool.
     #[inline]
     pub fn not_passed(&self, pool: Pool<'_>, epochs: &impl Epochs) -> Option<Frontier> {
         if !self.needs_wait() {
@@ -207,7 +206,7 @@ impl Reservation {
         (left.entries().count() != 0).then_some(left)
     }
 
-    /// A buffer over the memory, which does not own the reservation. `pool` is its own.
+    /// A buffer over the memory, which does not own the reservation. `pool` is its own pool.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -228,9 +227,9 @@ impl Reservation {
         }
     }
 
-    /// Gives the memory back, unused, to `pool`, which is its own, for who comes after `death`; after what it was to be
-    /// waited for, if there is such: whatever used it before may still do so. A pool that does not keep frontiers only
-    /// ever had, and gave, what nothing used any more.
+    /// Gives the memory back, unused, to `pool`, its own pool, for requesters ordered after `death`. If the memory had
+    /// to be waited for, that frontier is used instead, because the previous use may not be over. A pool that does not
+    /// keep frontiers only has unused memory.
     pub fn give_back(self, pool: Pool<'_>, death: &Frontier) {
         self.check(pool);
         let death = match () {
@@ -249,7 +248,7 @@ impl Reservation {
     }
 }
 
-/// A look at a pool's notification, from [`Pool::observe`].
+/// An observation of a pool's notification, from [`Pool::observe`].
 #[derive(Debug)]
 pub struct Observation {
     notification: NotificationRef,
@@ -257,12 +256,12 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// The notification that is observed. Several pools may share one.
+    /// The observed notification. Several pools may share one.
     pub fn notification(&self) -> &NotificationRef {
         &self.notification
     }
 
-    /// Has `listener` called when there was a release since the observation began, by a thread of the notification's
+    /// Has `listener` called at the first release since the observation began, on a thread of the notification's
     /// proactor.
     ///
     /// # Errors
@@ -306,7 +305,7 @@ impl Drop for Observation {
 struct ReleaseWaiter {
     operation: UnsafeCell<raw::iree_async_notification_wait_operation_t>,
     notification: NotificationRef,
-    /// None once it was called, or is not to be.
+    /// None once it was called, or is cancelled.
     listener: Mutex<Option<Arc<dyn Listener>>>,
 }
 
@@ -315,7 +314,7 @@ unsafe impl Sync for ReleaseWaiter {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for ReleaseWaiter {}
 
-/// Somebody listens until this is dropped; the listener may be being called then.
+/// Keeps a listener registered while it lives. A call may be in progress at its drop.
 pub struct ReleaseListening(Arc<ReleaseWaiter>);
 
 impl std::fmt::Debug for ReleaseListening {
@@ -351,7 +350,7 @@ unsafe extern "C" fn released(
     }
 }
 
-/// Makers of pools and of what they need.
+/// Functions that create pools and the objects that pools need.
 pub mod create {
     use super::*;
     use crate::ffi::object::HalObject;
@@ -387,7 +386,7 @@ pub mod create {
     /// A pool with a slab of `provider` for each reservation.
     ///
     /// # Errors
-    /// IREE's.
+    /// The error of IREE.
     pub fn oversize_pool<P: HalObject<Raw = raw::iree_hal_slab_provider_t>>(
         name: &'static str,
         provider: &HalRef<P>,
@@ -417,7 +416,7 @@ pub mod create {
     }
 }
 
-/// IREE's list of pools by what they hold, with its own references to them.
+/// IREE's list of pools by memory type, with its own references to them.
 pub struct PoolSet(Box<raw::iree_hal_pool_set_t>);
 
 // SAFETY: read from any thread once it is filled; pools are thread-safe.
@@ -439,7 +438,7 @@ impl PoolSet {
         }
     }
 
-    /// Adds `pool`; those of higher priority are asked first.
+    /// Adds `pool`. Pools of higher priority are tried first.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
@@ -448,7 +447,7 @@ impl PoolSet {
         unsafe { iree!(raw::iree_hal_pool_set_register(&raw mut *self.0, priority, pool.as_ptr())) }
     }
 
-    /// The first pool that has `size` bytes of what `params` ask for.
+    /// The first pool that serves `size` bytes of memory as in `params`.
     pub fn select(&self, params: &BufferParams, size: usize) -> Option<Pool<'_>> {
         // SAFETY: the set lives; the pool does as long as the set.
         unsafe { Borrowed::from_raw(raw::iree_hal_pool_set_select(&raw const *self.0, *params, size)) }

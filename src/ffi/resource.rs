@@ -20,11 +20,11 @@ unsafe impl Counted for raw::iree_hal_resource_t {
     }
 }
 
-/// A counted object of which a [`Resource`] can be made.
+/// A counted object that can become a [`Resource`].
 ///
 /// # Safety
 /// It begins with `iree_hal_resource_t`, and the first slot of its vtable destroys it: `iree_hal_resource_retain` and
-/// `iree_hal_resource_release` do for it what its own functions do.
+/// `iree_hal_resource_release` are equivalent to its own functions.
 pub unsafe trait HalResource: Counted {}
 
 // SAFETY: such an object begins with count and vtable, whose first slot is what its own release calls.
@@ -43,14 +43,14 @@ resources! { iree_hal_buffer_t iree_hal_command_buffer_t iree_hal_executable_t i
 pub type Resource = HalRef<raw::iree_hal_resource_t>;
 
 impl<T: HalResource> Borrowed<'_, T> {
-    /// An owned reference that forgets the type.
+    /// An owned reference without the type.
     pub fn retain_resource(self) -> Resource {
         self.retain().into_resource()
     }
 }
 
 impl<T: HalResource> HalRef<T> {
-    /// The same reference without the type.
+    /// The reference without the type.
     pub fn into_resource(self) -> Resource {
         // SAFETY: the trait promises that the resource's functions are the object's own; the reference moves.
         unsafe { Resource::from_owned(self.into_ptr().cast()) }.expect("a reference is not null")
@@ -61,7 +61,7 @@ impl<T: HalResource> HalRef<T> {
 mod tests {
     use super::*;
 
-    /// Compiles only as long as the types are not [`HalResource`]: else both implementations would fit.
+    /// Compiles only while the types are not [`HalResource`]: otherwise both implementations would apply.
     #[test]
     fn counted_objects_without_a_resource_s_head_are_no_resources() {
         trait NotResource<Marker> {

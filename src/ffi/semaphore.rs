@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! What the driver does with semaphores of any kind, and timepoints on them (`iree/async/semaphore.h`).
+//! Operations on semaphores of any kind, and timepoints on them (`iree/async/semaphore.h`).
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -31,10 +31,10 @@ impl Semaphore<'_> {
         self.as_ptr().cast()
     }
 
-    /// The payload now.
+    /// The current payload.
     ///
     /// # Errors
-    /// A copy of its failure, when it has failed.
+    /// A copy of the semaphore's failure, if it has failed.
     pub fn query(self) -> Result<u64> {
         // SAFETY: the semaphore lives.
         let value = unsafe { raw::iree_async_semaphore_query(self.as_async()) };
@@ -49,7 +49,7 @@ impl Semaphore<'_> {
         Err(Status::from_code(Code::INTERNAL))
     }
 
-    /// Advances the payload because device work of `epoch` on `axis` is complete; doing so twice changes nothing.
+    /// Advances the payload because device work of `epoch` on `axis` is complete. A second call has no effect.
     ///
     /// # Errors
     /// The semaphore's failure.
@@ -72,49 +72,49 @@ impl Semaphore<'_> {
     /// Advances the payload from the host.
     ///
     /// # Errors
-    /// The semaphore's failure; INVALID_ARGUMENT when it is there already.
+    /// The semaphore's failure; INVALID_ARGUMENT if it has reached `value` already.
     pub fn signal(self, value: u64) -> Result<()> {
         // SAFETY: the semaphore lives; no frontier.
         unsafe { Status::check(raw::iree_hal_semaphore_signal(self.as_ptr(), value, core::ptr::null())) }
     }
 
-    /// Blocks until it has reached `value`.
+    /// Blocks until the semaphore has reached `value`.
     ///
     /// # Errors
-    /// Its failure.
+    /// The semaphore's failure.
     pub fn wait(self, value: u64) -> Result<()> {
         // SAFETY: the semaphore lives.
         unsafe { iree!(raw::iree_hal_semaphore_wait(self.as_ptr(), value, raw::iree_infinite_timeout(), 0)) }
     }
 
-    /// Fails it; the first failure stays.
+    /// Fails the semaphore; the first failure stays.
     pub fn fail(self, status: Status) {
         // SAFETY: the semaphore lives and takes the status.
         unsafe { raw::iree_hal_semaphore_fail(self.as_ptr(), status.into_raw()) }
     }
 }
 
-/// Who waits for semaphores.
+/// A waiter for semaphores.
 pub trait Listener: Send + Sync + 'static {
-    /// A semaphore has reached the value of one of the listener's timepoints, or failed. Called once for each of them
-    /// that was acquired and not cancelled, on whatever thread does that, or inside [`Timepoint::acquire`].
+    /// Called when a semaphore has reached the value of one of the listener's timepoints, or failed: once for each
+    /// timepoint that was acquired and not cancelled, on the signaling thread or inside [`Timepoint::acquire`].
     fn reached(self: Arc<Self>, result: Result<()>);
 }
 
-/// A wait on one value of one semaphore, once: a part of its [`Listener`], so that it has no memory of its own. The
-/// semaphore must outlive it or its firing. Dropping it does not cancel it; the listener lives at least until one or
-/// the other.
+/// A single wait for one value of one semaphore. It is a part of its [`Listener`] and has no memory of its own. The
+/// semaphore must outlive it or its firing. Dropping it does not cancel it; the listener lives at least until it fires
+/// or is cancelled.
 pub struct Timepoint {
-    /// What has happened: bits of [`TAKEN`], [`ACQUIRED`] and [`CANCELLED`].
+    /// The state: bits of [`TAKEN`], [`ACQUIRED`] and [`CANCELLED`].
     state: AtomicU8,
     timepoint: UnsafeCell<MaybeUninit<raw::iree_async_semaphore_timepoint_t>>,
 }
 
-/// Somebody acquires it.
+/// The timepoint is being acquired.
 const TAKEN: u8 = 1;
 /// IREE has it, or had it.
 const ACQUIRED: u8 = 2;
-/// It is not wanted any more.
+/// It is cancelled.
 const CANCELLED: u8 = 4;
 
 // SAFETY: the timepoint is written by the one that has set TAKEN, and belongs to IREE from ACQUIRED on.
@@ -135,14 +135,14 @@ impl core::fmt::Debug for Timepoint {
 }
 
 impl Timepoint {
-    /// Has `listener` called when `semaphore` reaches `value` or fails, possibly before this returns. `timepoint` says
-    /// which of the listener's it is.
+    /// Has `listener` called when `semaphore` reaches `value` or fails, possibly before this returns. `timepoint`
+    /// selects the timepoint of the listener.
     ///
     /// # Errors
-    /// It was cancelled already, or IREE refused: the listener is not called.
+    /// It was cancelled already, or the error of IREE: the listener is not called.
     ///
     /// # Panics
-    /// When it was acquired before.
+    /// If it was acquired before.
     pub fn acquire<L: Listener>(
         listener: &Arc<L>,
         timepoint: impl for<'a> Fn(&'a L) -> &'a Self,
@@ -173,7 +173,7 @@ impl Timepoint {
         Ok(())
     }
 
-    /// Cancels the wait; false when it has fired or is about to, and when it is being acquired, which fails then.
+    /// Cancels the wait. Returns false if it has fired or is about to, or if it is being acquired, which fails then.
     pub fn cancel<L: Listener>(
         listener: &Arc<L>,
         timepoint: impl for<'a> Fn(&'a L) -> &'a Self,
@@ -188,7 +188,7 @@ impl Timepoint {
         self.timepoint.get().cast()
     }
 
-    /// Cancels what was acquired for `listener`, unless it has fired or is about to.
+    /// Cancels a wait that was acquired for `listener`, unless it has fired or is about to.
     fn take_back<L: Listener>(&self, listener: &Arc<L>, semaphore: Semaphore<'_>) -> bool {
         // SAFETY: written before it was acquired, and not changed since.
         let user_data = unsafe { (&raw const (*self.place()).user_data).read() };

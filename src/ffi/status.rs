@@ -9,12 +9,12 @@ use core::ptr::NonNull;
 
 use super::raw;
 
-/// What fallible operations of the driver return.
+/// The result of fallible operations of the driver.
 pub type Result<T> = core::result::Result<T, Status>;
 
 /// A status code of `iree/base/status.h`.
 ///
-/// Any value of the low five bits can come from C, so this is no enum.
+/// C can pass any value of the low five bits, so that this is no enum.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code(raw::iree_status_code_t);
 
@@ -127,12 +127,12 @@ impl Status {
         NonNull::new(word).map_or(Ok(()), |status| Err(Self(status)))
     }
 
-    /// Gives up ownership: the receiver frees the word.
+    /// Gives up ownership: the receiver frees the status.
     pub fn into_raw(self) -> raw::iree_status_t {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// The word without giving it up, for C calls that only read it.
+    /// The status word, borrowed for C calls that only read it.
     pub fn as_raw(&self) -> raw::iree_status_t {
         self.0.as_ptr()
     }
@@ -167,7 +167,7 @@ impl Status {
         }
     }
 
-    /// Joins a second failure to this one as context; the code stays.
+    /// Adds a second failure to this one as context; the code stays.
     pub fn join(self, other: Self) -> Self {
         let code = self.code();
         // SAFETY: both words' ownership goes in, the result's comes out.
@@ -176,8 +176,8 @@ impl Status {
     }
 }
 
-/// A clone has the annotations in its message, without the source position: IREE's own clones, which are what waiters
-/// of a failed semaphore get, drop annotations and keep the message.
+/// A clone has the annotations in its message, and no source position: IREE's own clones, which waiters of a failed
+/// semaphore get, drop annotations and keep the message.
 impl Clone for Status {
     fn clone(&self) -> Self {
         // SAFETY: reads a live status and returns a new one.
@@ -234,10 +234,10 @@ impl core::error::Error for Status {}
 
 /// Context for errors on their way up.
 pub trait Annotate<T> {
-    /// Adds a line to the status of a failure; `message` runs only then.
+    /// Adds a line to the status of a failure. `message` is called only then.
     ///
     /// # Errors
-    /// Those of `self`.
+    /// The error of `self`, annotated.
     fn annotate<M: AsRef<str>>(self, message: impl FnOnce() -> M) -> Result<T>;
 }
 
@@ -247,12 +247,12 @@ impl<T> Annotate<T> for Result<T> {
     }
 }
 
-/// The word that a vtable slot returns.
+/// The return value of a vtable slot.
 pub fn into_raw(result: Result<()>) -> raw::iree_status_t {
     result.map_or_else(Status::into_raw, |()| core::ptr::null_mut())
 }
 
-/// The text of a message, or as much of it as there is memory for.
+/// The text of a message, or as much of it as memory allows.
 pub fn text(arguments: fmt::Arguments<'_>) -> String {
     struct Text(String);
 

@@ -18,8 +18,8 @@ pub unsafe fn bytes<'a>(view: raw::iree_string_view_t) -> &'a [u8] {
     unsafe { core::slice::from_raw_parts(view.data.cast::<u8>(), view.size) }
 }
 
-/// The text of a view; bytes that are not UTF-8 are replaced, so what comes
-/// from a user can be shown but must not be compared when it was replaced.
+/// The text of a view. Bytes that are not UTF-8 are replaced, so that texts from users can be shown, but must not be
+/// compared after that.
 ///
 /// # Safety
 /// The view is valid, and stays so for `'a`.
@@ -36,7 +36,7 @@ pub const fn view(text: &str) -> raw::iree_string_view_t {
 /// The empty view.
 pub const EMPTY: raw::iree_string_view_t = raw::iree_string_view_t { data: core::ptr::null(), size: 0 };
 
-/// Whether `text` matches a pattern of `*` and `?`, as IREE matches them.
+/// True if `text` matches a pattern of `*` and `?`, as in IREE.
 pub fn matches(text: &str, pattern: &str) -> bool {
     // SAFETY: both views are valid during the call.
     unsafe { raw::iree_string_view_match_pattern(view(text), view(pattern)) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Threads of the driver, whose code stays.
+//! Threads of the driver, which keep the driver's code loaded.
 
 use core::ffi::c_void;
 use std::io;
@@ -9,9 +9,9 @@ use std::thread::{Builder, JoinHandle};
 
 use super::tracing;
 
-/// Starts a thread. The driver may be a part of a plugin that its process closes (`dlclose`), and threads that let the
-/// last reference to a device go end by themselves after that, so that nobody can join all of them. From the first one
-/// on the object that the driver is in stays loaded.
+/// Starts a thread. The driver may be a part of a plugin that its process closes (`dlclose`), and threads that release
+/// the last reference to a device end by themselves after that, so that nobody can join all of them. From the first
+/// thread on, the shared object of the driver stays loaded.
 ///
 /// # Errors
 /// The system has no more threads.
@@ -26,7 +26,7 @@ pub fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<J
     })
 }
 
-/// Has the object that `address` is in stay loaded for the life of the process. The program itself does anyway.
+/// Keeps the shared object that contains `address` loaded for the life of the process. The program itself always is.
 fn keep_loaded(address: *const c_void) {
     // SAFETY: all-zero is a valid `Dl_info`; the result goes to a local, and its name lives as long as the object. The
     // object is loaded already, so that nothing of it runs; its handle is never closed.

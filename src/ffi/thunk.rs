@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! From a vtable slot to a method: the one place where C calls into Rust.
+//! The calls from vtable slots to methods: the only place where C calls into Rust.
 //!
 //! [`method`] makes the `extern "C"` function of a slot from an associated function `fn(&Object, arguments...) ->
-//! Return`. The function checks that the object is what the vtable says, turns each argument from C ([`Argument`]),
-//! calls, turns the result to C ([`Return`]), and stops a panic: it becomes an INTERNAL status (or the return type's
-//! "nothing") and the object is told through [`HalObject::poison`]. The slot's C types are checked against the method's
-//! by the compiler, through [`Argument::C`] and [`Return::C`].
+//! Return`. The function checks the object's vtable, converts each argument from C ([`Argument`]), calls the method,
+//! converts its result to C ([`Return`]), and stops a panic, which becomes an INTERNAL status (or the return type's
+//! neutral value) and poisons the object ([`HalObject::poison`]). The compiler checks the slot's C types against the
+//! method's, through [`Argument::C`] and [`Return::C`].
 
 use core::any::Any;
 use core::ffi::c_void;
@@ -24,22 +24,22 @@ use super::status::{self, Result, Status};
 use super::strings;
 use super::tracing::Zone;
 
-/// A parameter of a method, made from what C passes.
+/// A parameter of a method, converted from a C argument.
 ///
 /// # Safety
 /// `C` is the parameter's type in the C declaration of the slot.
 pub unsafe trait Argument: Sized {
-    /// What C passes.
+    /// The C type of the argument.
     type C;
 
-    /// Makes the parameter, which may refer to `value`: nothing is copied that the method does not look at.
+    /// Converts the argument. The parameter may refer to `value`: only data that the method reads is copied.
     ///
     /// # Safety
-    /// `value` is what IREE passed for this parameter; it and what it points to are alive until the call returns, and
-    /// so is the parameter at most.
+    /// `value` is IREE's argument for this parameter. It and its pointees are alive until the call returns; the
+    /// parameter does not outlive it.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for what the parameter cannot be.
+    /// INVALID_ARGUMENT for a value that the parameter cannot have.
     unsafe fn from_c(value: &Self::C) -> Result<Self>;
 }
 
@@ -211,18 +211,18 @@ fn null_argument() -> Status {
     crate::status!(INVALID_ARGUMENT, "a required argument is null")
 }
 
-/// A method's result, as C returns it.
+/// A method's result, converted to C.
 ///
 /// # Safety
 /// `C` is the return type in the C declaration of the slot.
 pub unsafe trait Return: Sized {
-    /// What C returns.
+    /// The C type of the result.
     type C;
 
     /// Turns a result to C.
     fn into_c(self) -> Self::C;
 
-    /// What C gets when there is no result: the failure itself where the slot returns a status, else a neutral value.
+    /// The C value for a failure: its status if the slot returns one, otherwise a neutral value.
     fn failed(failure: Status) -> Self::C;
 }
 
@@ -305,8 +305,7 @@ unsafe impl<T> Return for *mut T {
     }
 }
 
-/// The pointer through which C names the object of a call. Its pointee is
-/// what the slot declares; the object behind it is checked by its vtable.
+/// The pointer to the object of a call from C. The slot declares its pointee; the object is checked by its vtable.
 pub trait Receiver: Copy {
     /// The address.
     fn address(self) -> *const c_void;
@@ -324,7 +323,7 @@ impl<T> Receiver for *const T {
     }
 }
 
-/// The object behind a pointer from C.
+/// The driver object of a pointer from C.
 ///
 /// # Safety
 /// `object` is null or a live object with count and vtable for `'a`.
@@ -398,7 +397,7 @@ arity!(A a, B b, C c, D d, E e, G g, H h, I i);
 arity!(A a, B b, C c, D d, E e, G g, H h, I i, J j);
 arity!(A a, B b, C c, D d, E e, G g, H h, I i, J j, K k);
 
-/// The value of a function item's type, which has no bytes.
+/// The value of a function item's type, which has size 0.
 ///
 /// # Safety
 /// A value of `F` was once made, as [`method`] requires.
@@ -408,7 +407,7 @@ unsafe fn function<F: Copy>() -> F {
     unsafe { NonNull::<F>::dangling().read() }
 }
 
-/// Runs a call on the object behind `this` and stops its panics.
+/// Calls `call` with the object at `this` and stops its panics.
 fn guard<T: HalObject, R: Return>(this: *const c_void, call: impl FnOnce(&T) -> Result<R>) -> R::C {
     // SAFETY: slots are called with live objects, which begin with count and vtable.
     let object = match unsafe { receive::<T>(this) } {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! IREE's TLSF pools (`iree/hal/memory/tlsf_pool.h`), which applications make over a queue's memory.
 //!
-//! When such a pool divides a free block whose last use is to come, the rest of the block forgets that use (`tlsf.c`).
-//! The pool also divides blocks for requesters that it then refuses, so that the next attempt of any requester finds
-//! memory that seems unused (docs/status/findings.md has the steps). Memory may go back to such a pool only when nothing
-//! uses it any more. The driver detects the fault by trying it out, on a pool without memory.
+//! When such a pool divides a free block whose last use is not over, the rest of the block loses that information
+//! (`tlsf.c`). The pool also divides blocks for requesters that it then refuses, so that the next request of any
+//! requester finds memory that seems unused (docs/status/findings.md has the steps). Memory may go back to such a pool
+//! only when it is unused. The driver detects the defect by a test on a pool without memory.
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};
@@ -15,9 +15,9 @@ use super::pool::{Pool, PoolRef};
 use super::status::Result;
 use super::{Allocator, Frontier, Out, iree, raw, status, thunk};
 
-/// Returns true if `pool` may give memory to a requester who does not come after the frontier that it came back with.
+/// Returns true if `pool` may return memory to a requester that is not ordered after the frontier of its last use.
 pub fn forgets(pool: Pool<'_>) -> bool {
-    /// The vtable of the pools that do; null if IREE's do not.
+    /// The vtable of the pools with the defect; null if IREE's have none.
     static VTABLE: OnceLock<usize> = OnceLock::new();
     let vtable = vtable_of(pool.as_ptr());
     if let Some(known) = VTABLE.get() {
@@ -39,8 +39,8 @@ fn vtable_of(pool: *const raw::iree_hal_pool_t) -> usize {
     unsafe { (*pool.cast::<raw::iree_hal_resource_t>()).vtable as usize }
 }
 
-/// The vtable of IREE's TLSF pools, and whether they forget: gives all of a pool back behind an epoch, and asks for
-/// part of it for somebody who does not come after that.
+/// The vtable of IREE's TLSF pools, and true if they have the defect. Gives all of a pool back behind an epoch, and
+/// requests a part of it for a requester that is not ordered after that.
 fn try_out(notification: *mut raw::iree_async_notification_t) -> Result<(usize, bool)> {
     const SIZE: usize = 4096;
     let provider = HalRef::new(NoMemory { header: Header::new::<NoMemory>() })?;
@@ -92,7 +92,7 @@ fn try_out(notification: *mut raw::iree_async_notification_t) -> Result<(usize, 
     }
 }
 
-/// A slab provider whose slabs nobody may touch.
+/// A slab provider whose slabs must not be accessed.
 #[repr(C)]
 struct NoMemory {
     header: Header,

@@ -14,16 +14,16 @@ pub enum LinkClass {
     PcieSameRoot,
     /// PCIe and a link between CPUs.
     PcieCrossRoot,
-    /// Nothing but copies through the host's memory.
+    /// Only copies through host memory.
     HostStaged,
     /// A network.
     Fabric,
-    /// A link of no kind that is known.
+    /// A link of an unknown kind.
     Other,
 }
 
 impl LinkClass {
-    /// IREE's number of it, and the classes of copy cost and latency that go with it, as in IREE's own AMD driver.
+    /// IREE's number of the class, with the classes of copy cost and latency that IREE's own AMD driver uses for it.
     fn figures(self) -> (u32, u8, u8) {
         match self {
             Self::SameDie => (raw::IREE_HAL_TOPOLOGY_LINK_CLASS_SAME_DIE, 0, 0),
@@ -37,20 +37,20 @@ impl LinkClass {
     }
 }
 
-/// How one GPU, or all GPUs of a device, get at the memory of another: the worst of all pairs.
+/// The access of one GPU, or of all GPUs of a device, to the memory of another: the worst of all pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// Class of the worst link.
     pub link: LinkClass,
-    /// IREE's scale of distances between NUMA nodes, 0 to 15.
+    /// Distance between NUMA nodes on IREE's scale of 0 to 15.
     pub numa_distance: u8,
-    /// Coarse memory is accessible without being allowed.
+    /// Coarse memory is accessible without a grant.
     pub coarse_by_default: bool,
-    /// Fine memory is.
+    /// Fine memory is accessible without a grant.
     pub fine_by_default: bool,
-    /// Memory is accessible once it is allowed, an allocation at a time.
+    /// Memory is accessible after a grant for each allocation.
     pub needs_grant: bool,
-    /// Memory of at least one kind is accessible, allowed or by default.
+    /// Memory of at least one kind is accessible, by default or after a grant.
     pub is_accessible: bool,
     /// All links keep caches coherent.
     pub coherent: bool,
@@ -74,7 +74,7 @@ impl Reach {
         atomics_64: true,
     };
 
-    /// The worst of both.
+    /// The worse of the two in each respect.
     pub fn and(self, other: Self) -> Self {
         Self {
             link: self.link.max(other.link),
@@ -102,7 +102,7 @@ impl Reach {
     }
 }
 
-/// Puts what is known of the pair in place of what IREE made of the two devices' capabilities.
+/// Replaces the edge that IREE made of the two devices' capabilities by the known properties of the pair.
 pub fn refine(edge: &mut raw::iree_hal_topology_edge_t, reach: Reach) {
     const KNOWN: u32 = raw::IREE_HAL_TOPOLOGY_CAPABILITY_P2P_COPY
         | raw::IREE_HAL_TOPOLOGY_CAPABILITY_PEER_COHERENT

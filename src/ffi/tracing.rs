@@ -5,7 +5,7 @@
 //! headers and sets `cfg(iree_tracing)`. Elsewhere every function here is empty, and a [`Zone`] has no bytes and no
 //! drop. Neither leaves an instruction.
 
-/// A span of the calling thread's time, from where it was made to its drop, inside of those around it.
+/// A span of the calling thread's time, from its creation to its drop, nested in the enclosing zones.
 #[must_use = "a zone ends when it is dropped"]
 #[derive(Debug)]
 pub struct Zone {
@@ -15,7 +15,7 @@ pub struct Zone {
     _thread: core::marker::PhantomData<*const ()>,
 }
 
-/// A zone of a step of the driver, with the line that it is in, to the end of the block.
+/// Begins a zone for a step of the driver, at the source line of the call, to the end of the block.
 #[macro_export]
 macro_rules! zone {
     ($name:literal) => {
@@ -23,8 +23,8 @@ macro_rules! zone {
     };
 }
 
-/// True if the trace has rows for devices ([`GpuContext`]): Tracy's has, IREE's console provider has none. `build.rs`
-/// finds this out as above and sets `cfg(iree_device_tracing)`.
+/// True if the trace has rows for devices ([`GpuContext`]): Tracy's does, that of IREE's console provider does not.
+/// `build.rs` detects this as above and sets `cfg(iree_device_tracing)`.
 pub const TRACES_DEVICES: bool = cfg!(iree_device_tracing);
 
 /// The kind of memory that a stream reports.
@@ -60,11 +60,11 @@ mod provider {
         }
     }
 
-    /// Tells of memory of `stream` that was allocated.
+    /// Reports an allocation of memory of `stream`.
     #[inline(always)]
     pub fn allocated(_stream: Stream, _address: *mut u8, _size: usize) {}
 
-    /// Tells of memory of `stream` that is freed.
+    /// Reports memory of `stream` that is freed.
     #[inline(always)]
     pub fn freed(_stream: Stream, _address: *mut u8) {}
 
@@ -150,13 +150,13 @@ mod provider {
         c_int::from(stream == Stream::Slabs)
     }
 
-    /// Tells of memory of `stream` that was allocated.
+    /// Reports an allocation of memory of `stream`.
     pub fn allocated(stream: Stream, address: *mut u8, size: usize) {
         // SAFETY: the address is a value to the provider.
         unsafe { amdgpu_rs_trace_allocate(is_slab(stream), address.cast(), size) };
     }
 
-    /// Tells of memory of `stream` that is freed.
+    /// Reports memory of `stream` that is freed.
     pub fn freed(stream: Stream, address: *mut u8) {
         // SAFETY: as above.
         unsafe { amdgpu_rs_trace_free(is_slab(stream), address.cast()) };

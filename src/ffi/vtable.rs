@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Vtables: statics filled by field name, so that a checkout with other slots
-//! still compiles, and a check that C sees the same structs.
+//! Vtables: statics filled by field name, so that a checkout with other slots still compiles, and a check that C has
+//! the same struct layouts.
 
 use super::raw;
 

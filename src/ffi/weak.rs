@@ -14,12 +14,12 @@ use super::raw;
 
 type Slot = Mutex<Option<NonNull<raw::iree_hal_device_t>>>;
 
-/// The device's own end: a field of the device, set once the device has its
-/// address. Dropped with the device, it ends all [`WeakDevice`]s.
+/// The device's end of its [`WeakDevice`]s: a field of the device, set once the device has its address. Dropped with
+/// the device, it ends all of them.
 #[derive(Default)]
 pub struct DeviceAnchor(Arc<Slot>);
 
-/// A device that may be gone.
+/// A reference to a device that may be gone.
 #[derive(Debug, Clone)]
 pub struct WeakDevice(Arc<Slot>);
 
@@ -33,7 +33,7 @@ unsafe impl Send for WeakDevice {}
 unsafe impl Sync for WeakDevice {}
 
 impl DeviceAnchor {
-    /// Says where the device is.
+    /// Sets the address of the device.
     ///
     /// # Safety
     /// The anchor is a field of the device at `device`, or dropped before it is freed.

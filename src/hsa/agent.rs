@@ -22,14 +22,14 @@ pub struct Agent {
     info: Arc<AgentInfo>,
 }
 
-/// Properties of an agent. What a runtime does not tell is `None`, zero or empty, as said at each.
+/// Properties of an agent. Those that a runtime does not report are `None`, zero or empty, as documented for each.
 #[derive(Clone, Debug)]
 pub struct AgentInfo {
     /// CPU, GPU, or something else.
     pub device: HsaDeviceType,
     /// `gfx1100` and such on GPUs, the processor's name on CPUs.
     pub name: String,
-    /// Who made it.
+    /// The vendor's name.
     pub vendor: String,
     /// The marketing name; as `name` if there is none.
     pub product: String,
@@ -49,32 +49,32 @@ pub struct AgentInfo {
     pub workgroup_max_dim: [u16; 3],
     /// Compute units, or cores.
     pub compute_units: u32,
-    /// Accelerator dies (XCCs), each with a packet processor of its own that runs its part of every queue; 1 on
-    /// runtimes that do not tell.
+    /// Accelerator dies (XCCs), each with a packet processor that runs its part of every queue; 1 if the runtime does
+    /// not report it.
     pub dies: u32,
     /// PCI device id; 0 on CPUs.
     pub chip_id: u32,
-    /// Where on the PCI bus it is; all 0 on CPUs.
+    /// Location on the PCI bus; all 0 on CPUs.
     pub pci: PciAddress,
-    /// The kernel driver's number of it (`KFDGpuID`); `None` on CPUs and old runtimes.
+    /// The kernel driver's id of the agent (`KFDGpuID`); `None` on CPUs and old runtimes.
     pub driver_uid: Option<u32>,
     /// The CPU it is attached to; `None` on CPUs and old runtimes.
     pub nearest_cpu: Option<HsaAgent>,
-    /// What flushes host writes to device memory; none where the host has no use of it.
+    /// Register that flushes host writes to device memory; none if the host cannot use it.
     pub hdp_mem_flush: Option<HdpFlush>,
     /// Address of the register that flushes register writes; 0 where none is needed.
     pub hdp_reg_flush: usize,
     /// The host can access this agent's memory directly.
     pub svm_direct_host_access: bool,
-    /// How many queues it can have; 0 if it takes none.
+    /// The most queues it can have; 0 if it takes none.
     pub queues_max: u32,
     /// Least packets of a queue.
     pub queue_min_size: u32,
     /// Most packets of a queue.
     pub queue_max_size: u32,
-    /// MHz at most; 0 where unknown.
+    /// Highest clock in MHz; 0 if unknown.
     pub clock_mhz: u32,
-    /// What it executes, best first; empty on CPUs.
+    /// The instruction sets that it executes, best first; empty on CPUs.
     pub isas: Vec<Isa>,
 }
 
@@ -108,20 +108,20 @@ unsafe impl Send for HdpFlush {}
 unsafe impl Sync for HdpFlush {}
 
 impl HdpFlush {
-    /// The register at `address`, which stays mapped while the runtime is up; none for 0, and on processors of which it
-    /// is not known here how they drain their write-combining buffers.
+    /// The register at `address`, which stays mapped while the runtime is up. None for 0, and for host processors
+    /// without a known way to drain their write-combining buffers.
     fn new(address: usize) -> Option<Self> {
         let register = NonNull::new(std::ptr::with_exposed_provenance_mut(address))?;
         cfg!(target_arch = "x86_64").then_some(Self(register))
     }
 
-    /// Where it is mapped.
+    /// The mapped address.
     pub fn address(self) -> usize {
         self.0.as_ptr().expose_provenance()
     }
 
-    /// Returns when what this thread wrote to the GPU's memory is there for every packet that is submitted after. Other
-    /// threads' writes are, too, if they happened before and were fenced.
+    /// Returns when this thread's writes to the GPU's memory are visible to all packets submitted afterwards. Writes of
+    /// other threads are, too, if they happened before and were fenced.
     ///
     /// It takes a round trip to the GPU: a microsecond or two.
     pub fn flush(self) {
@@ -157,32 +157,32 @@ impl Agent {
         Ok(Self { library: library.clone(), handle, info })
     }
 
-    /// The runtime it belongs to.
+    /// The runtime of the agent.
     pub fn library(&self) -> &Arc<Library> {
         &self.library
     }
 
-    /// Its handle.
+    /// The HSA handle.
     pub fn handle(&self) -> HsaAgent {
         self.handle
     }
 
-    /// Its properties.
+    /// The properties.
     pub fn info(&self) -> &AgentInfo {
         &self.info
     }
 
-    /// Whether it is a GPU.
+    /// True for a GPU.
     pub fn is_gpu(&self) -> bool {
         self.info.device == HsaDeviceType::GPU
     }
 
-    /// Whether it is a CPU.
+    /// True for a CPU.
     pub fn is_cpu(&self) -> bool {
         self.info.device == HsaDeviceType::CPU
     }
 
-    /// Its memory pools, in the runtime's order.
+    /// The memory pools, in the runtime's order.
     pub fn memory_pools(&self) -> Result<Vec<MemoryPool>> {
         let handles: Vec<HsaMemoryPool> = collect("hsa_amd_agent_iterate_memory_pools", |callback, data| {
             // SAFETY: `collect` gives a callback and data that go together, for the length of this call.
@@ -191,8 +191,7 @@ impl Agent {
         handles.into_iter().map(|handle| MemoryPool::new(&self.library, handle)).collect()
     }
 
-    /// Bytes of its own memory that nobody has allocated, in this process or another; none of runtimes that do not
-    /// tell.
+    /// Bytes of its own memory that no process has allocated; none if the runtime does not report it.
     ///
     /// # Errors
     /// The status of the query.
@@ -201,7 +200,7 @@ impl Agent {
         Ok(query.optional(HsaAgentInfo::AMD_MEMORY_AVAIL)?.map(|value| value.u64()))
     }
 
-    /// How it gets at memory of `pool`.
+    /// The agent's access to memory of `pool`.
     pub fn access_to(&self, pool: &MemoryPool) -> Result<PoolAccess> {
         PoolAccess::query(&self.library, self.handle, pool)
     }
@@ -306,7 +305,7 @@ fn dimensions(value: Value) -> [u16; 3] {
     [bits as u16, (bits >> 16) as u16, (bits >> 32) as u16]
 }
 
-/// Whether a UUID names one GPU. ROCR gives `GPU-XX` to hardware without a unique id.
+/// True if a UUID identifies one GPU. ROCR gives `GPU-XX` to hardware without a unique id.
 fn is_unique(uuid: &str) -> bool {
     let digits = uuid.strip_prefix("GPU-").unwrap_or_default();
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

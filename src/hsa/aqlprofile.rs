@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! ROCm's aqlprofile library (`libhsa-amd-aqlprofile64`), which makes the packets that count events on a GPU, and those
-//! that trace waves ([`traces`]).
+//! ROCm's aqlprofile library (`libhsa-amd-aqlprofile64`), which makes the packets that count events on a GPU and that
+//! trace waves ([`traces`]).
 //!
-//! It is loaded when these are asked for, not before. The places, highest first:
+//! It is loaded on first use. The places, highest priority first:
 //!
-//! 1. `IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH` (a directory or a file). If set and not empty, nothing below is looked at.
+//! 1. `IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH` (a directory or a file). If set and not empty, no other place is tried.
 //! 2. The directory of the HSA runtime in use.
 //! 3. The loader's own search.
 //!
-//! As the HSA runtime it is never unloaded. Its functions may be called from any thread, but one at a time: it keeps
-//! what it makes packets with in a map of the process without a lock (ROCm's `pm4_factory.cpp`).
+//! Like the HSA runtime it is never unloaded. Its functions may be called from any thread, but one at a time: it keeps
+//! state for packets in a process-wide map without a lock (ROCm's `pm4_factory.cpp`).
 
 pub mod traces;
 
@@ -43,7 +43,7 @@ const PATH_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBAQLPROFILE_PATH";
 /// File names of the library: the soname first, then the development link.
 const LIBRARY_NAMES: [&str; 2] = ["libhsa-amd-aqlprofile64.so.1", "libhsa-amd-aqlprofile64.so"];
 
-/// The version of the interface that is called here.
+/// The version of the library's interface.
 const MAJOR_VERSION: u32 = 1;
 
 /// Held while the library is called. Its callbacks do not take it.
@@ -68,7 +68,7 @@ struct Symbols {
     error_string: Option<abi::hsa_ven_amd_aqlprofile_error_string>,
 }
 
-/// The places to look in, each with the step that it comes from.
+/// The places to try, each with its step of the search order.
 fn candidates(named: Option<OsString>, runtime: &Path) -> Vec<(&'static str, PathBuf)> {
     let in_directory =
         |origin, directory: &Path| LIBRARY_NAMES.map(|name| (origin, directory.join(name))).into_iter().collect();
@@ -87,10 +87,10 @@ fn candidates(named: Option<OsString>, runtime: &Path) -> Vec<(&'static str, Pat
 }
 
 impl AqlProfile {
-    /// Finds and loads the library that goes with `runtime`, for what `purpose` names.
+    /// Finds and loads the library for `runtime`; messages name `purpose`.
     ///
     /// # Errors
-    /// NOT_FOUND with each place tried and why there was nothing to use.
+    /// NOT_FOUND with each place tried and the reason why it was not used.
     pub fn load(runtime: &Library, purpose: &str) -> Result<Arc<Self>> {
         let mut tried = String::new();
         for (origin, path) in candidates(std::env::var_os(PATH_VARIABLE), runtime.path()) {
@@ -131,7 +131,7 @@ impl AqlProfile {
         Ok(Self { symbols, traces, path: path.to_path_buf() })
     }
 
-    /// A failed call as an error, with what the library says of it.
+    /// Converts the status of a call to a result; an error has the library's own text.
     fn check(&self, call: &'static str, status: HsaStatus) -> error::Result<()> {
         check_with(call, status, || {
             let mut text = std::ptr::null();
@@ -146,10 +146,10 @@ impl AqlProfile {
         })
     }
 
-    /// Tells the library of a GPU, for which it makes packets then.
+    /// Registers a GPU with the library, which can make packets for it afterwards.
     ///
     /// # Errors
-    /// What the runtime or the library said, which does not know every GPU.
+    /// The error of the runtime or of the library, which does not support every GPU.
     pub fn register(self: &Arc<Self>, agent: &Agent, memory: CaptureMemory) -> Result<Arc<CountedAgent>> {
         let query = |attribute| {
             Value::read(
@@ -222,18 +222,18 @@ impl Symbols {
     }
 }
 
-/// Where memory of captures comes from.
+/// The pools for the memory of captures.
 #[derive(Clone, Debug)]
 pub struct CaptureMemory {
-    /// The host's, for what both it and the GPU access: fine-grained.
+    /// Host memory that both the host and the GPU access: fine-grained.
     pub host: MemoryPool,
-    /// The GPU's own.
+    /// GPU memory.
     pub device: MemoryPool,
-    /// Who accesses it.
+    /// The agents with access to it.
     pub agents: Vec<HsaAgent>,
 }
 
-/// A GPU that events are counted on.
+/// A GPU with event counters.
 #[derive(Debug)]
 pub struct CountedAgent {
     library: Arc<AqlProfile>,
@@ -242,10 +242,10 @@ pub struct CountedAgent {
 }
 
 impl CountedAgent {
-    /// Whether the GPU counts `event`.
+    /// True if the GPU can count `event`.
     ///
     /// # Errors
-    /// What the library said.
+    /// The error of the library.
     pub fn knows(&self, event: &Event) -> Result<bool> {
         let mut known = false;
         let _calls = CALLS.lock();
@@ -255,11 +255,11 @@ impl CountedAgent {
         Ok(known)
     }
 
-    /// Makes packets that count `events`, at most as many as the hardware counts at a time: each in all instances of
-    /// its block, whichever it says.
+    /// Makes packets that count `events`, no more than the hardware counts at a time. Each event is counted in all
+    /// instances of its block.
     ///
     /// # Errors
-    /// What the library said: `ERROR` when the hardware counts fewer at a time.
+    /// The error of the library: `ERROR` if the hardware cannot count so many at a time.
     pub fn capture(self: &Arc<Self>, events: &[Event]) -> error::Result<Capture> {
         let memory = Arc::new(Memory { pools: self.memory.clone(), allocations: Mutex::default() });
         let of_instances = |event: &Event| {
@@ -295,14 +295,14 @@ impl CountedAgent {
     }
 }
 
-/// Packets that count events once at a time, and the memory that they use. It must not be dropped while one of them is
-/// in a queue.
+/// Packets that count events, for one use at a time, and their memory. It must not be dropped while one of them is in a
+/// queue.
 #[derive(Debug)]
 pub struct Capture {
     agent: Arc<CountedAgent>,
     handle: AqlProfileHandle,
     packets: Box<AqlProfilePackets>,
-    /// Holds what the library has allocated.
+    /// The library's allocations.
     _memory: Arc<Memory>,
 }
 
@@ -312,11 +312,11 @@ impl Capture {
         &self.packets
     }
 
-    /// The values that the read packet has read, which is complete: several of each event, one for each part of the GPU
-    /// that counts, instances of its block among them; none of the events says which.
+    /// The values of the complete read packet: several for each event, one for each part of the GPU that counts,
+    /// including instances of its block. The values do not tell the parts.
     ///
     /// # Errors
-    /// What the library said.
+    /// The error of the library.
     pub fn values(&self) -> Result<Vec<(Event, u64)>> {
         let mut values = Vec::new();
         let _calls = CALLS.lock();
@@ -336,7 +336,7 @@ impl Drop for Capture {
     }
 }
 
-/// What the library has allocated for a capture, by address.
+/// The library's allocations for a capture, by address.
 #[derive(Debug)]
 struct Memory {
     pools: CaptureMemory,

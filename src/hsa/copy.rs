@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Copies that a GPU makes by itself (`hsa_amd_memory_async_copy` of `hsa_ext_amd.h`).
+//! Copies by a GPU's own engines (`hsa_amd_memory_async_copy` of `hsa_ext_amd.h`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,24 +11,25 @@ use super::{Agent, Allocation, Library, Signal, fault_of};
 
 const CALL: &str = "hsa_amd_memory_async_copy";
 
-/// How often who waits for a copy looks whether the GPU still runs: on one that a fault has ended, no copy ends.
+/// The interval in which a waiter for a copy checks the GPU: on a GPU ended by a fault, no copy completes.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A copy from the memory of a CPU to that of a GPU, which may be under way. It keeps both; a drop waits for its end.
+/// A copy from a CPU's memory to a GPU's, possibly in progress. It retains both allocations; its drop waits for its
+/// end.
 #[derive(Debug)]
 pub struct MemoryCopy {
     gpu: Agent,
-    /// 1 until the copy is over, then 0, or less if it has failed. None in the drop alone.
+    /// 1 until the copy is complete, then 0, or less if it has failed. None only during drop.
     signal: Option<Signal>,
     size: usize,
     _memory: [Arc<Allocation>; 2],
 }
 
 impl MemoryCopy {
-    /// Whether the runtime makes such copies.
+    /// Checks that the runtime supports such copies.
     ///
     /// # Errors
-    /// UNIMPLEMENTED if not.
+    /// UNIMPLEMENTED if it does not.
     pub fn check(library: &Library) -> Result<()> {
         match library.symbols.hsa_amd_memory_async_copy {
             Some(_) => Ok(()),
@@ -36,10 +37,10 @@ impl MemoryCopy {
         }
     }
 
-    /// Begins to copy `size` bytes, not 0, from an offset of the memory of `cpu` to one of the memory of `gpu`.
+    /// Begins to copy `size` bytes, not 0, from an offset in memory of `cpu` to an offset in memory of `gpu`.
     ///
     /// # Errors
-    /// Those of [`Self::check`]; what the runtime said; then nothing is copied.
+    /// As for [`Self::check`]; the error of the runtime. Nothing is copied then.
     ///
     /// # Safety
     /// Both allocations have that many bytes there, both agents may access the first and the GPU the second, and until
@@ -72,10 +73,10 @@ impl MemoryCopy {
         Ok(Self { gpu: gpu.clone(), signal: Some(signal), size, _memory: [to.clone(), from.clone()] })
     }
 
-    /// Waits until the copy is over.
+    /// Waits until the copy is complete.
     ///
     /// # Errors
-    /// UNKNOWN, as HSA says no more, when it has failed, or a fault has ended the GPU.
+    /// UNKNOWN if it has failed, as HSA gives no reason, or if a fault has ended the GPU.
     pub fn wait(&self) -> Result<()> {
         let Some(signal) = &self.signal else { return Ok(()) };
         let failed = |why: String| {
@@ -109,7 +110,7 @@ impl Drop for MemoryCopy {
 
 #[cfg(test)]
 impl MemoryCopy {
-    /// One that no runtime makes, whose signal has the value.
+    /// A made-up copy whose signal has `value`.
     pub fn for_tests(gpu: &Agent, memory: &Arc<Allocation>, value: i64) -> Self {
         let signal = Signal::new(gpu.library(), value, &[], 0).expect("a signal");
         Self { gpu: gpu.clone(), signal: Some(signal), size: 64, _memory: [memory.clone(), memory.clone()] }

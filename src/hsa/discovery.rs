@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Where the HSA runtime is looked for, in which order, as a pure function of options, environment and file system.
+//! The search for the HSA runtime: its places and their order, as a pure function of options, environment and file
+//! system.
 //!
-//! The order, highest first:
+//! The order, highest priority first:
 //!
 //! 1. `--amdgpu_rs_libhsa_search_path` (each a directory or a file). If given, nothing below is looked at.
 //! 2. `IREE_HAL_AMDGPU_LIBHSA_PATH` (a directory or a file). If set and not empty, nothing below is looked at.
@@ -15,8 +16,8 @@
 //!    the running program, in `VIRTUAL_ENV`, `CONDA_PREFIX`, the user's and the system's site-packages.
 //! 8. The loader's own search for `libhsa-runtime64.so.1`, then `libhsa-runtime64.so`.
 //!
-//! An explicit wish (1, 2) that cannot be met is an error. This is on purpose stricter than IREE's C driver, which goes
-//! on to the loader's search and so may run on another ROCm than the one that was named.
+//! If an explicit place (1, 2) has no library, that is an error. This is on purpose stricter than IREE's C driver,
+//! which then uses the loader's search and so may run on another ROCm than the named one.
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
@@ -31,13 +32,13 @@ pub const LIBRARY_PATH_VARIABLE: &str = "IREE_HAL_AMDGPU_LIBHSA_PATH";
 /// The name of the flag that names the library, for messages.
 pub const SEARCH_PATH_FLAG: &str = "--amdgpu_rs_libhsa_search_path";
 
-/// What discovery may ask of the machine. Tests give their own; [`Machine`] is the real one.
+/// The queries of discovery to the machine. Tests have their own; [`Machine`] is the real one.
 pub trait Surroundings {
     /// The value of an environment variable, if it is set.
     fn variable(&self, name: &str) -> Option<OsString>;
-    /// Whether there is a directory at `path`.
+    /// True if there is a directory at `path`.
     fn is_directory(&self, path: &Path) -> bool;
-    /// Whether there is a file at `path`.
+    /// True if there is a file at `path`.
     fn is_file(&self, path: &Path) -> bool;
     /// The names in the directory at `path`, in any order; none if it cannot be read.
     fn names_in(&self, path: &Path) -> Vec<String>;
@@ -71,27 +72,27 @@ impl Surroundings for Machine {
     }
 }
 
-/// How a candidate is to be opened.
+/// The way in which a candidate is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `dlopen` of this path, or of this bare name along the loader's search path.
     Open(PathBuf),
     /// `dlopen` of this name only if the process has it loaded already.
     AlreadyLoaded(&'static str),
-    /// Nothing to open: what was looked for and not there.
+    /// Nothing to open: a description of the missing place.
     Absent(String),
 }
 
-/// One place to try, or one that turned out to have nothing to try.
+/// A place to try, or one that has nothing to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which step of the order it comes from, for messages.
+    /// Its step of the search order, for messages.
     pub origin: &'static str,
-    /// What to do.
+    /// The way to open it.
     pub target: Target,
 }
 
-/// The candidates in the order in which to try them (see the module's head). Never empty.
+/// The candidates in the order in which they are tried (see the module's head). Never empty.
 ///
 /// `search_paths` are the values of [`SEARCH_PATH_FLAG`].
 pub fn candidates(search_paths: &[PathBuf], surroundings: &dyn Surroundings) -> Vec<Candidate> {
@@ -134,9 +135,9 @@ impl List<'_> {
         self.surroundings.variable(name).filter(|value| !value.is_empty()).map(PathBuf::from)
     }
 
-    /// A path that a user named: a directory is searched for the library's names, as is its `lib` where it is the root
-    /// of a ROCm; anything else is opened as it is. A bare file name is a file in the current folder if there is one,
-    /// else it goes through the loader's search path, as in the C driver.
+    /// A path named by the user. In a directory, the library's names are searched, also in its `lib` if it is the root
+    /// of a ROCm. Anything else is opened as it is. A bare file name is a file in the current folder if there is one,
+    /// otherwise it is opened through the loader's search path, as in the C driver.
     fn explicit(&mut self, origin: &'static str, path: &Path) {
         let names_a_library = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
         if names_a_library && !self.surroundings.is_directory(path) {
@@ -155,7 +156,7 @@ impl List<'_> {
         }
     }
 
-    /// The library in `directory`, if one is there. Says whether there was.
+    /// Adds the library in `directory`, if there is one. Returns true if there was.
     fn present(&mut self, origin: &'static str, directory: &Path) -> bool {
         let found = LIBRARY_NAMES.iter().map(|name| directory.join(name)).find(|path| self.surroundings.is_file(path));
         match found {
@@ -167,7 +168,7 @@ impl List<'_> {
         }
     }
 
-    /// The first library in each of `directories`; if there is none at all, one entry that says where there was none.
+    /// Adds the first library in each of `directories`; if there is none at all, one entry that says so.
     fn present_in_any(&mut self, origin: &'static str, directories: &[PathBuf]) {
         let mut found = false;
         for directory in directories {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Errors of the HSA runtime and of finding it, and the one place where they become IREE's.
+//! Errors of the HSA runtime and of its discovery, and the only place where they become IREE's.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use hsa_abi::HsaStatus;
 
 use crate::ffi::{Code, Status, messages};
 
-/// What this room's functions return.
+/// The result of this module's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of the HSA runtime, or of finding one.
+/// An error of the HSA runtime or of its discovery.
 #[derive(Clone, Debug)]
 pub enum Error {
-    /// A call failed, or a queue or the runtime reported an error of its own accord.
+    /// A call failed, or a queue or the runtime reported an error by itself.
     Call {
-        /// The function, or what reported the error.
+        /// The function, or the source of the error.
         call: &'static str,
-        /// The status it gave.
+        /// The status.
         status: HsaStatus,
-        /// What was asked for, or what else is known; may be empty.
+        /// The arguments of the call, or further information; may be empty.
         details: String,
     },
     /// No usable library in any of the places tried.
@@ -28,20 +28,20 @@ pub enum Error {
         /// The places in the order tried, each with the reason why it was not used.
         attempts: Vec<Attempt>,
     },
-    /// The library that was loaded lacks an optional function that is needed now.
+    /// The loaded library lacks an optional function that is needed.
     MissingFunction {
         /// The function.
         function: &'static str,
-        /// What it is needed for.
+        /// The purpose that it is needed for.
         purpose: &'static str,
         /// The library.
         library: PathBuf,
     },
-    /// The runtime is not one that this driver can use.
+    /// The driver cannot use this runtime.
     Incompatible {
         /// The library.
         library: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
@@ -49,13 +49,13 @@ pub enum Error {
 /// A place where a library was looked for.
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// Which step of the search order.
+    /// The step of the search order.
     pub origin: &'static str,
     /// The path or name that was opened; none if there was nothing to open.
     pub path: Option<PathBuf>,
-    /// Why it was not used.
+    /// The reason why it was not used.
     pub reason: String,
-    /// Whether it is an HSA library, but lacks functions.
+    /// True if it is an HSA library that lacks functions.
     pub opened: bool,
 }
 
@@ -93,7 +93,7 @@ fn no_library(attempts: &[Attempt], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 impl Error {
-    /// The HSA status, if there is one.
+    /// The HSA status; none if the error has none.
     pub fn status(&self) -> Option<HsaStatus> {
         match self {
             Self::Call { status, .. } => Some(*status),
@@ -101,8 +101,8 @@ impl Error {
         }
     }
 
-    /// The code that IREE knows such an error by. For statuses of calls this is the mapping of IREE's C driver
-    /// (`util/libhsa.c`), with AMD's own statuses, which it does not know, added.
+    /// The status code in IREE. For statuses of calls this is the mapping of IREE's C driver (`util/libhsa.c`),
+    /// extended by AMD's own statuses.
     pub fn code(&self) -> Code {
         match self {
             Self::Call { status, .. } => code_of(*status),
@@ -125,7 +125,7 @@ pub(super) fn check(call: &'static str, status: HsaStatus) -> Result<()> {
     check_with(call, status, String::new)
 }
 
-/// As [`check`], with details that are made only for an error.
+/// As [`check`], with details that are only computed for an error.
 pub(super) fn check_with(call: &'static str, status: HsaStatus, details: impl FnOnce() -> String) -> Result<()> {
     if status.is_ok() {
         return Ok(());
@@ -133,18 +133,18 @@ pub(super) fn check_with(call: &'static str, status: HsaStatus, details: impl Fn
     Err(Error::Call { call, status, details: details() })
 }
 
-/// Tells of a failed call in a message, where there is no one to return the error to: at the end of a resource, which
-/// is lost then, and when a queue that went wrong is stopped.
+/// Reports a failed call in a message, if no caller can get the error: at the end of a resource, which is leaked then,
+/// and when a queue is stopped after an error.
 pub(super) fn report(call: &'static str, status: HsaStatus) {
     if let Err(error) = check(call, status) {
         messages::tell(&error.to_string());
     }
 }
 
-/// An answer that older runtimes do not have and refuse as an invalid argument: none then.
+/// The answer of a query that older runtimes refuse as an invalid argument; none then.
 ///
 /// # Errors
-/// All others.
+/// All other errors.
 pub(super) fn optional<T>(answer: Result<T>) -> Result<Option<T>> {
     match answer {
         Ok(value) => Ok(Some(value)),
@@ -197,7 +197,7 @@ fn code_of(status: HsaStatus) -> Code {
     }
 }
 
-/// What a status means, in words, where its name alone does not say it.
+/// The meaning of a status in words, if its name alone does not say it.
 fn meaning(status: HsaStatus) -> &'static str {
     type S = HsaStatus;
     match status {

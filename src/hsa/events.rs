@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Faults that the runtime reports for a whole GPU: accesses to unmapped memory, hangs, memory errors.
 //!
-//! ROCR (6.2 to 1.18, `runtime.cpp`) reports these here only: no queue's error callback is called, and packets in
-//! progress never complete. It asks every handler of the process; if none says SUCCESS it prints the fault and ends the
-//! process. One handler is registered with each runtime; it passes a fault on to all listeners, and says SUCCESS if one
-//! of them takes it on.
+//! ROCR (6.2 to 1.18, `runtime.cpp`) reports these only here: it calls no queue's error callback, and packets in
+//! progress never complete. It calls every handler of the process; if none returns SUCCESS, it prints the fault and
+//! ends the process. One handler is registered with each runtime. It passes a fault to all listeners, and returns
+//! SUCCESS if one of them takes it on.
 //!
-//! A memory fault or a reset is the end of the GPU for the process: the kernel driver takes all its queues off the
-//! hardware, those of other libraries and later ones too (`kfd_dqm_evict_pasid`). Nor does ROCR report a second one, of
-//! whatever GPU. [`fault_of`] is for whoever is about to use such a GPU.
+//! A memory fault or a reset ends the GPU for the process: the kernel driver removes all its queues from the hardware,
+//! including those of other libraries and later ones (`kfd_dqm_evict_pasid`). ROCR does not report a second one, on any
+//! GPU. [`fault_of`] checks for such a GPU before it is used.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -28,17 +28,17 @@ use super::Library;
 use super::error::Result;
 use crate::ffi::messages;
 
-/// Those who want to hear of faults. Never held while a listener runs.
+/// The registered listeners. Not locked while a listener runs.
 static LISTENERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
-/// Threads of runtimes that call listeners.
+/// Threads of runtimes that are calling listeners.
 static CALLING: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
-/// One of them has ended that.
+/// Signaled when one of them has returned.
 static CALLED: Condvar = Condvar::new();
 /// GPUs that run nothing more for this process. Each keeps its runtime up: another `hsa_init` would give the GPU
-/// another handle, and not bring it back.
+/// another handle and not restore it.
 static ENDED: Mutex<Vec<(Arc<Library>, Fault)>> = Mutex::new(Vec::new());
-/// Runtimes that have told of other faults. They stay up as well, so that none is ended on a thread of its own, by the
-/// last reference that a call to a listener has.
+/// Runtimes that have reported other faults. They stay up as well, so that none is shut down on its own thread, by the
+/// last reference, held by a call of a listener.
 static TOLD: Mutex<Vec<Arc<Library>>> = Mutex::new(Vec::new());
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
@@ -50,7 +50,7 @@ struct Entry {
 
 type Listener = dyn Fn(&Fault) -> Option<String> + Send + Sync;
 
-/// What went wrong on a GPU.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// A kernel accessed memory that it may not.
@@ -64,15 +64,15 @@ pub enum FaultKind {
 /// A fault of a GPU. Displays as a sentence.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What kind.
+    /// The kind.
     pub kind: FaultKind,
     /// The GPU.
     pub agent: HsaAgent,
-    /// Where, for memory; ROCR rounds it down to a page.
+    /// The address of a memory fault; ROCR rounds it down to a page.
     pub address: Option<u64>,
     /// The reason bits as the runtime gave them.
     pub reason: u32,
-    /// What else the runtime knows, in words; empty with ROCR.
+    /// Further information of the runtime in words; empty with ROCR.
     pub details: String,
 }
 
@@ -112,7 +112,7 @@ fn memory_reasons(mask: u32) -> String {
     reasons.join(", ")
 }
 
-/// Keeps a listener registered; dropping it ends that, and waits for calls that other threads have under way.
+/// Keeps a listener registered. Its drop unregisters the listener and waits for calls in progress on other threads.
 #[derive(Debug)]
 pub struct FaultListener {
     id: u64,
@@ -135,10 +135,10 @@ impl Drop for FaultListener {
     }
 }
 
-/// Calls `listener` for each fault of any agent, on a thread of the runtime, until the result is dropped. If it takes
-/// the fault on, it returns what standard error is to be told: then the runtime neither prints the fault nor ends the
-/// process. It must not wait for something that only the runtime's threads bring about, nor for who drops the result,
-/// who may have locked standard error.
+/// Calls `listener` for each fault of any agent, on a thread of the runtime, until the result is dropped. If the
+/// listener takes the fault on, it returns the message for it; then the runtime neither prints the fault nor ends the
+/// process. It must not wait for anything that only the runtime's threads can do, nor for the thread that drops the
+/// result, which may have locked standard error.
 ///
 /// Not all faults are reported ([`tells_faults`]).
 pub fn listen(library: &Library, listener: impl Fn(&Fault) -> Option<String> + Send + Sync + 'static) -> FaultListener {
@@ -160,14 +160,14 @@ pub fn tells_faults(library: &Library) -> bool {
     listens && library.reports_faults() && !has_told()
 }
 
-/// The fault that was the end of `agent` for this process, if there was one.
+/// The fault that ended `agent` for this process, if there was one.
 pub fn fault_of(library: &Library, agent: HsaAgent) -> Option<Fault> {
     let ended = ENDED.lock();
     let (_, fault) = ended.iter().find(|(other, fault)| key(other) == key(library) && fault.agent == agent)?;
     Some(fault.clone())
 }
 
-/// Registers the handler with a runtime that has just been initialised. Says whether faults will be reported.
+/// Registers the handler with a runtime that has just been initialised. Returns true if faults will be reported.
 pub(super) fn register(library: &Library) -> Result<bool> {
     let Some(register) = library.symbols.hsa_amd_register_system_event_handler else { return Ok(false) };
     // SAFETY: the callback lives for ever, and its data is a number.
@@ -176,7 +176,7 @@ pub(super) fn register(library: &Library) -> Result<bool> {
     Ok(status == HsaStatus::SUCCESS)
 }
 
-/// What tells runtimes of one process apart.
+/// The identity of a runtime within the process.
 pub(super) fn key(library: &Library) -> usize {
     library.symbols.hsa_init as usize
 }
@@ -212,7 +212,7 @@ fn decode(event: &HsaAmdEvent) -> Option<Fault> {
     }
 }
 
-/// Calls the listeners; says whether one of them takes the fault on.
+/// Calls the listeners. Returns true if one of them takes the fault on.
 fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     let calling = Calling::begin();
     if let Some(library) = Library::of_key(runtime) {
@@ -233,7 +233,7 @@ fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     !told.is_empty()
 }
 
-/// This thread calls listeners, until it is dropped: after what it has of them.
+/// Marks this thread as calling listeners until it is dropped, which must be after its references to them.
 struct Calling;
 
 impl Calling {

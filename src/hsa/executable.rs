@@ -13,21 +13,21 @@ use super::error::{Error, Result, check, check_with, report};
 use super::value::Value;
 use super::{Agent, Library};
 
-/// A code object loaded for one or more agents and frozen, unloaded when dropped.
+/// A code object loaded for one or more agents and frozen. Unloaded when dropped.
 ///
 /// It must not be dropped while a dispatch of one of its kernels is pending.
 #[derive(Debug)]
 pub struct Executable {
     handle: HsaExecutable,
     reader: Reader,
-    /// What was loaded, by agent.
+    /// The loaded code objects, by agent.
     loaded: Vec<HsaLoadedCodeObject>,
 }
 
-/// Where a code object was loaded on one agent.
+/// The load address range of a code object on one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadRange {
-    /// What to add to an address of the code object to get the loaded one.
+    /// The difference of a loaded address and the code object's address.
     pub delta: i64,
     /// Bytes in memory.
     pub size: u64,
@@ -58,11 +58,11 @@ pub struct Variable {
 }
 
 impl Executable {
-    /// Loads `code`, a code object (an ELF file for AMDGPU), for each of `agents`, and freezes the result. The bytes
-    /// are kept for as long as it lives.
+    /// Loads `code`, a code object (an ELF file for AMDGPU), for each of `agents`, and freezes the executable, which
+    /// keeps the bytes.
     ///
     /// # Errors
-    /// The status of the step that failed, with the agent and what it executes; INVALID_ARGUMENT if there is no agent.
+    /// The status of the failed step, with the agent and its ISAs; INVALID_ARGUMENT if there is no agent.
     pub fn load(agents: &[&Agent], code: Arc<Vec<u8>>) -> Result<Self> {
         let Some(first) = agents.first() else {
             let status = HsaStatus::ERROR_INVALID_ARGUMENT;
@@ -113,15 +113,15 @@ impl Executable {
         Ok(())
     }
 
-    /// The bytes it was loaded from.
+    /// The bytes that it was loaded from.
     pub fn code(&self) -> &Arc<Vec<u8>> {
         &self.reader.code
     }
 
-    /// Where it was loaded, in the order of its agents; none of runtimes that do not tell.
+    /// The load address ranges, in the order of its agents; none if the runtime does not report them.
     ///
     /// # Errors
-    /// What AMD's loader extension said.
+    /// The error of AMD's loader extension.
     pub fn load_ranges(&self) -> Result<Option<Vec<LoadRange>>> {
         type I = HsaLoadedCodeObjectInfo;
         let Some(get) = self.library().loader()?.and_then(|loader| loader.loaded_code_object_get_info) else {
@@ -220,7 +220,7 @@ impl Drop for Executable {
     }
 }
 
-/// Gives the runtime the bytes of a code object, which must stay until nothing is loaded from them.
+/// The runtime's reader of a code object. The bytes must live while anything loaded from them is in use.
 #[derive(Debug)]
 struct Reader {
     library: Arc<Library>,

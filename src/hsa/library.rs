@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The loaded HSA runtime.
 //!
-//! A [`Library`] stands for one reference on the runtime (`hsa_init` … `hsa_shut_down`). Every other object of this
-//! room holds an `Arc` of it, so the runtime is up for as long as anything of it is in use. The file itself is never
-//! unloaded: ROCR keeps threads and exit handlers that must not lose their code.
+//! A [`Library`] is one reference to the runtime (`hsa_init` … `hsa_shut_down`). Every other object of this module
+//! holds an `Arc` of it, so that the runtime is up while any of them is in use. The file itself is never unloaded: ROCR
+//! has threads and exit handlers that must not lose their code.
 //!
 //! All functions may be called from any thread.
 
@@ -34,17 +34,17 @@ pub struct Library {
     part_gap: usize,
 }
 
-/// What the runtime says of the system as a whole.
+/// The runtime's properties of the system.
 #[derive(Clone, Debug, Default)]
 pub struct SystemInfo {
-    /// HSA version: major (always 1) and minor. Of ROCR the release's, or 1.1 whatever the release where it was built
-    /// without rocprofiler-register (`HSA_VERSION_MINOR` in its `CMakeLists.txt`); `build` and `amd_extension` tell
-    /// more.
+    /// HSA version: major (always 1) and minor. ROCR reports its release's, or 1.1 for any release built without
+    /// rocprofiler-register (`HSA_VERSION_MINOR` in its `CMakeLists.txt`); `build` and `amd_extension` are more
+    /// precise.
     pub version: (u16, u16),
-    /// What the runtime calls its build (`HSA_AMD_SYSTEM_INFO_BUILD_VERSION`).
+    /// The runtime's name of its build (`HSA_AMD_SYSTEM_INFO_BUILD_VERSION`).
     pub build: Option<String>,
-    /// Version of AMD's extension (`hsa_ext_amd.h`): major and minor, which grows with each addition. None of runtimes
-    /// that do not tell it.
+    /// Version of AMD's extension (`hsa_ext_amd.h`): major and minor, which grows with each addition. None if the
+    /// runtime does not report it.
     pub amd_extension: Option<(u16, u16)>,
     /// Ticks per second of system timestamps.
     pub timestamp_frequency: u64,
@@ -59,12 +59,12 @@ pub struct SystemInfo {
 }
 
 impl Library {
-    /// Finds, loads and initialises the runtime: in `search_paths` only, if there are any, else in the places and the
-    /// order that [`discovery`] documents.
+    /// Finds, loads and initialises the runtime: only in `search_paths` if there are any, otherwise in the places and
+    /// the order of [`discovery`].
     ///
     /// # Errors
-    /// [`Error::NoLibrary`] with each place tried and why it was not used, [`Error::Incompatible`], or the status of
-    /// `hsa_init`.
+    /// [`Error::NoLibrary`] with each place tried and the reason why it was not used, [`Error::Incompatible`], or the
+    /// status of `hsa_init`.
     pub fn load(search_paths: &[PathBuf]) -> Result<Arc<Self>> {
         Self::load_first(discovery::candidates(search_paths, &Machine))
     }
@@ -123,24 +123,24 @@ impl Library {
         LIVE.lock().iter().filter_map(Weak::upgrade).find(|library| events::key(library) == key)
     }
 
-    /// The file that was loaded.
+    /// The path of the loaded file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the runtime says of the system.
+    /// The runtime's properties of the system.
     pub fn system(&self) -> &SystemInfo {
         &self.system
     }
 
-    /// Whether memory faults are reported to [`listen`](super::listen) with their address. If not (an old ROCm), the
+    /// True if memory faults are reported to [`listen`](super::listen) with their address. Otherwise (an old ROCm), the
     /// runtime ends the process on a memory fault.
     pub fn reports_faults(&self) -> bool {
         self.reports_faults
     }
 
-    /// Bytes to leave unused behind each part that is carved out of an allocation, for a runtime that finds accesses
-    /// outside of parts and is to be told of them ([`Part`](super::Part)); 0 for every other one, as ROCR is.
+    /// Bytes to leave unused behind each part of an allocation, for a runtime that checks for accesses outside of
+    /// registered parts ([`Part`](super::Part)); 0 for all others, including ROCR.
     #[inline]
     pub fn part_gap(&self) -> usize {
         self.part_gap
@@ -155,7 +155,7 @@ impl Library {
         handles.into_iter().map(|handle| Agent::new(self, handle)).collect()
     }
 
-    /// The text of the last fault of `queue`, if the runtime keeps such (the software runtime of this project does).
+    /// The text of the last fault of `queue`, if the runtime keeps it (this project's software runtime does).
     ///
     /// `queue` must be null (any queue) or a live queue of this runtime.
     pub(super) fn last_fault(&self, queue: *const hsa_abi::HsaQueue) -> Option<String> {
@@ -217,7 +217,7 @@ impl Library {
         self.query(HsaSystemInfo::TIMESTAMP).map(|value| value.u64())
     }
 
-    /// The functions of AMD's loader extension (`hsa_ven_amd_loader.h`); none of runtimes without it.
+    /// The functions of AMD's loader extension (`hsa_ven_amd_loader.h`); none if the runtime lacks it.
     pub(super) fn loader(&self) -> Result<Option<HsaVenAmdLoaderTable>> {
         let Some(get) = self.symbols.hsa_system_get_major_extension_table else { return Ok(None) };
         let mut table = HsaVenAmdLoaderTable::default();
@@ -242,7 +242,7 @@ impl Drop for Library {
     }
 }
 
-/// Opens a candidate. The error says why it cannot be used and whether it could be opened at all.
+/// Opens a candidate. The error has the reason why it cannot be used, and true if it could be opened at all.
 fn open(target: &Target) -> std::result::Result<Symbols, (String, bool)> {
     let library = match target {
         Target::Absent(reason) => return Err((reason.clone(), false)),
@@ -271,7 +271,7 @@ fn open(target: &Target) -> std::result::Result<Symbols, (String, bool)> {
     })
 }
 
-/// The loader's own words, without the path that it puts first.
+/// The loader's error text, without the path that it begins with.
 fn reason_of(error: &libloading::Error, path: &Path) -> String {
     let text = match std::error::Error::source(error) {
         Some(source) => source.to_string(),
@@ -281,7 +281,7 @@ fn reason_of(error: &libloading::Error, path: &Path) -> String {
     text.strip_prefix(&prefix).unwrap_or(&text).to_owned()
 }
 
-/// The file that the loader took the functions from.
+/// The file from which the functions were loaded.
 fn file_of(symbols: &Symbols) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     // SAFETY: dladdr only reads the address, and all-zero is a valid Dl_info.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory pools, allocations, locked host memory and what is known of a pointer (`hsa_ext_amd.h`).
+//! Memory pools, allocations, locked host memory and pointer queries (`hsa_ext_amd.h`).
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -26,13 +26,13 @@ pub struct MemoryPool {
 /// Properties of a memory pool, which do not change.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryPoolInfo {
-    /// Which segment; only global memory is allocated.
+    /// The segment; only global memory is allocated.
     pub segment: HsaAmdSegment,
     /// `HSA_GLOBAL_FLAG_*` bits.
     pub global_flags: u32,
     /// Bytes of the pool.
     pub size: usize,
-    /// Whether memory can be allocated from it.
+    /// True if memory can be allocated from it.
     pub alloc_allowed: bool,
     /// Allocations are rounded up to this many bytes.
     pub granule: usize,
@@ -40,7 +40,7 @@ pub struct MemoryPoolInfo {
     pub alignment: usize,
     /// Most bytes of one allocation.
     pub alloc_max_size: usize,
-    /// Every agent may access its memory without being allowed to.
+    /// Every agent may access its memory without a grant.
     pub accessible_by_all: bool,
 }
 
@@ -115,18 +115,18 @@ impl MemoryPool {
         Ok(Self { library: library.clone(), handle, info })
     }
 
-    /// Its handle.
+    /// The HSA handle.
     #[cfg(test)]
     pub fn handle(&self) -> HsaMemoryPool {
         self.handle
     }
 
-    /// The runtime it belongs to.
+    /// The runtime of the pool.
     pub fn library(&self) -> &Arc<Library> {
         &self.library
     }
 
-    /// Its properties.
+    /// The properties.
     pub fn info(&self) -> &MemoryPoolInfo {
         &self.info
     }
@@ -157,7 +157,7 @@ impl MemoryPool {
 
 /// Memory allocated from a pool, freed when dropped.
 ///
-/// It is nobody's but its owner's to know who uses the memory: it must not be dropped while a device may access it.
+/// Its users are not tracked: it must not be dropped while a device may access it.
 #[derive(Debug)]
 pub struct Allocation {
     library: Arc<Library>,
@@ -170,21 +170,21 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    /// Only its first `size` bytes are in use until it is freed, however many more there are: a runtime that finds
-    /// accesses outside of such parts is told.
+    /// Registers only the first `size` bytes as used until it is freed, with a runtime that checks for accesses outside
+    /// of registered parts.
     ///
     /// # Errors
-    /// As [`Part::begin`].
+    /// As for [`Part::begin`].
     pub fn narrow(&self, size: usize) -> Result<()> {
         tell_part(&self.library, self.address.as_ptr() as u64, size).map(drop)
     }
 
-    /// Its address, the same for the host and for every agent.
+    /// The address, which is the same for the host and for every agent.
     pub fn as_ptr(&self) -> *mut u8 {
         self.address.as_ptr()
     }
 
-    /// Lets exactly `agents`, and the agent of its pool, access the memory. An empty list changes nothing.
+    /// Grants access to exactly `agents` and the agent of its pool. An empty list changes nothing.
     pub fn allow_access(&self, agents: &[HsaAgent]) -> Result<()> {
         if agents.is_empty() {
             return Ok(());
@@ -202,8 +202,8 @@ impl Allocation {
     }
 }
 
-/// A part of an allocation, of which a runtime was told that finds accesses outside of parts. When dropped, it is told
-/// that nobody uses the part any more.
+/// A part of an allocation that is registered with a runtime that checks for accesses outside of registered parts.
+/// Unregistered when dropped.
 #[derive(Debug)]
 pub struct Part {
     library: Arc<Library>,
@@ -211,7 +211,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// `size` bytes from `address` on, a part of an allocation, are in use; none where nobody looks at parts.
+    /// Registers `size` bytes from `address` on, a part of an allocation, as used; none if the runtime does not track
+    /// parts.
     ///
     /// # Errors
     /// The status of the call: the bytes are not in an allocation, or another part in use overlaps them.
@@ -236,7 +237,7 @@ impl Drop for Part {
     }
 }
 
-/// Tells of a part, if somebody looks at parts.
+/// Registers or unregisters a part, if the runtime tracks parts.
 fn tell_part(library: &Library, address: u64, size: usize) -> Result<bool> {
     let Some(begin) = library.symbols.hsa_sim_memory_part_begin.filter(|_| library.part_gap() != 0) else {
         return Ok(false);
@@ -307,10 +308,10 @@ pub unsafe fn lock_host(
     Ok(HostLock { library: library.clone(), host, device: device.cast() })
 }
 
-/// How an agent gets at a pool's memory.
+/// The access of an agent to a pool's memory.
 #[derive(Clone, Debug)]
 pub struct PoolAccess {
-    /// Never, by default, or when allowed.
+    /// Never, by default, or after a grant.
     pub access: HsaMemoryPoolAccess,
     /// The links on the way; none to an agent's own memory.
     pub links: Vec<HsaMemoryPoolLinkInfo>,
@@ -346,16 +347,16 @@ impl PoolAccess {
     }
 }
 
-/// What the runtime knows of a pointer.
+/// The runtime's properties of a pointer.
 #[derive(Clone, Debug)]
 pub struct PointerInfo {
-    /// What kind of memory; [`HsaPointerType::UNKNOWN`] if the runtime does not know it.
+    /// The kind of memory; [`HsaPointerType::UNKNOWN`] if the runtime does not know it.
     pub kind: HsaPointerType,
     /// Start of the allocation for agents.
     pub agent_base: *mut u8,
     /// Bytes of the allocation.
     pub size: usize,
-    /// Whose memory it is.
+    /// The agent that owns the memory.
     pub owner: HsaAgent,
     /// Coherent while kernels run.
     pub is_fine_grained: bool,

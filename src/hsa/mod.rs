@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The HSA runtime (`libhsa-runtime64`), found and loaded while the program runs.
 //!
-//! This room wraps what the driver calls in types that own what they stand for. An object holds the runtime up for as
-//! long as it lives, and gives its resource back when dropped. Unless a type says otherwise it may be used from any
-//! thread. What devices share with the host (rings, signal values, kernel arguments) is handed out as raw pointers
-//! only.
+//! The types of this module own HSA resources. An object keeps the runtime up while it lives, and releases its resource
+//! when dropped. Unless a type says otherwise it may be used on any thread. Memory shared with devices (rings, signal
+//! values, kernel arguments) is only available as raw pointers.
 //!
 //! Semantics are those of the HSA Runtime Programmer's Reference Manual 1.2 and of ROCR's `hsa_ext_amd.h`.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! User-mode queues (HSA Runtime 2.5): made and destroyed here, written to by the room of rings.
+//! User-mode queues (HSA Runtime 2.5), which are made and destroyed here. Their packets are written by [`crate::ring`].
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,11 +11,11 @@ use hsa_abi::{AmdQueue, AmdSignal, AmdSignalKind, HsaPointerType, HsaQueue, HsaQ
 use super::error::{Error, Result, check, check_with, report};
 use super::{Agent, Library, pointer_info};
 
-/// Called when a queue stops with an error, on a thread of the runtime, with what is known of it. It must not destroy
-/// the queue, nor wait for something that only the runtime's threads bring about.
+/// Called when a queue stops with an error, on a thread of the runtime, with the error. It must not destroy the queue,
+/// nor wait for anything that only the runtime's threads can do.
 pub type QueueErrorHandler = Box<dyn Fn(Error) + Send + Sync>;
 
-/// A hardware queue, destroyed when dropped: packets that have not run by then never do. It must not be dropped from
+/// A hardware queue, destroyed when dropped: packets that have not run by then never will. It must not be dropped in
 /// its own error handler.
 pub struct HardwareQueue {
     agent: Agent,
@@ -47,7 +47,7 @@ impl HardwareQueue {
     /// Makes a queue of `packets` (a power of two) for any number of producers.
     ///
     /// # Errors
-    /// The status of the call, with what was asked and what the agent allows;
+    /// The status of the call, with the arguments and the agent's limits;
     /// [`Error::Incompatible`] if its doorbell is not a plain 64-bit store (gfx8 and older).
     pub fn new(agent: &Agent, packets: u32, on_error: QueueErrorHandler) -> Result<Self> {
         let library = agent.library();
@@ -117,7 +117,7 @@ impl HardwareQueue {
         self.is_on_agent
     }
 
-    /// How many packets the ring holds, a power of two; may be more than asked for.
+    /// The number of packets in the ring, a power of two; may be more than requested.
     #[cfg(test)]
     pub fn capacity(&self) -> u32 {
         // SAFETY: the runtime made the queue; the field never changes.
@@ -130,14 +130,14 @@ impl HardwareQueue {
         self.doorbell
     }
 
-    /// Aborts what runs and takes no more packets (HSA Runtime 1.2, `hsa_queue_inactivate`).
+    /// Aborts running packets and takes no more (HSA Runtime 1.2, `hsa_queue_inactivate`).
     pub fn inactivate(&self) {
         // SAFETY: the queue lives.
         let status = unsafe { (self.agent.library().symbols.hsa_queue_inactivate)(self.queue.as_ptr().cast()) };
         report("hsa_queue_inactivate", status);
     }
 
-    /// Has the packet processor stamp the completion signals of dispatches with their start and end, or not.
+    /// Enables or disables time stamps of the packet processor in the completion signals of dispatches.
     ///
     /// # Errors
     /// UNIMPLEMENTED if the runtime has no such function; the status of the call.
@@ -167,7 +167,7 @@ fn base_address(queue: NonNull<AmdQueue>) -> *mut u8 {
     unsafe { (&raw const (*queue.as_ptr()).hsa_queue.base_address).read() }.cast()
 }
 
-/// Returns true if `pointer` is to memory of `agent`'s own; false when the runtime has no such allocation.
+/// Returns true if `pointer` is to memory of `agent` itself; false if the runtime has no such allocation.
 pub(super) fn is_memory_of(agent: &Agent, pointer: *const u8) -> Result<bool> {
     let info = pointer_info(agent.library(), pointer)?;
     Ok(info.kind != HsaPointerType::UNKNOWN && info.owner == agent.handle())

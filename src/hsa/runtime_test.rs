@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The room against a runtime that runs packets: the software one, or the one that `AMDGPU_RS_TEST_HSA` names.
+//! The module against a runtime that runs packets: the software one, or the one named by `AMDGPU_RS_TEST_HSA`.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -240,7 +240,7 @@ fn fill(library: &Arc<Library>, gpu: &Agent, address: u64) {
     assert!(reached_zero(&done));
 }
 
-/// Checks what [`fill`] has filled, and that the byte behind it is still `rest`.
+/// Checks the result of [`fill`], and that the byte behind it is still `rest`.
 fn check_filled(bytes: &[u8], rest: u8) {
     assert!((0..100).all(|i| bytes[i] == (i % 8) as u8), "{bytes:?}");
     assert_eq!(bytes[100], rest);

@@ -22,7 +22,7 @@ impl Signal {
     /// Makes a signal with a value. `consumers` are the agents that will wait on it, all if empty; `attributes` are
     /// `HSA_AMD_SIGNAL_*` bits, usually 0.
     ///
-    /// This takes tens of microseconds on real runtimes, so signals are kept and used again.
+    /// This takes tens of microseconds on real runtimes, so that signals are reused.
     pub fn new(library: &Arc<Library>, value: HsaSignalValue, consumers: &[HsaAgent], attributes: u64) -> Result<Self> {
         let mut handle = HsaSignal::NULL;
         let list = if consumers.is_empty() { std::ptr::null() } else { consumers.as_ptr() };
@@ -34,7 +34,7 @@ impl Signal {
         Ok(Self { library: library.clone(), handle })
     }
 
-    /// Its handle, for packets.
+    /// The HSA handle, for packets.
     pub fn handle(&self) -> HsaSignal {
         self.handle
     }
@@ -45,7 +45,7 @@ impl Signal {
         unsafe { (self.library.symbols.hsa_signal_load_scacquire)(self.handle) }
     }
 
-    /// Sets the value with release order, and wakes who waits for it.
+    /// Sets the value with release order, and wakes its waiters.
     pub fn store(&self, value: HsaSignalValue) {
         // SAFETY: the signal lives.
         unsafe { (self.library.symbols.hsa_signal_store_screlease)(self.handle, value) }
@@ -65,7 +65,7 @@ impl Signal {
         unsafe { (self.library.symbols.hsa_signal_wait_scacquire)(self.handle, condition, operand, ticks, state) }
     }
 
-    /// When the profiled dispatch that completed this signal ran, in system ticks.
+    /// The start and end of the profiled dispatch that completed this signal, in system ticks.
     ///
     /// # Errors
     /// UNIMPLEMENTED if the runtime has no such function; the status of the call. If the signal was not completed by a
@@ -89,7 +89,7 @@ impl Drop for Signal {
     }
 }
 
-/// A timeout in system ticks, which is what waits take; `u64::MAX` is forever.
+/// A timeout in system ticks for waits; `u64::MAX` is forever.
 fn ticks(library: &Library, timeout: Option<Duration>) -> u64 {
     let Some(timeout) = timeout else { return u64::MAX };
     let frequency = u128::from(library.system().timestamp_frequency);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! HSA runtimes for tests: the software one of this project, or small ones compiled on the spot that misbehave as
+//! HSA runtimes for tests: this project's software runtime, or small ones that are compiled for a test and misbehave as
 //! wanted.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::symbols::REQUIRED_SYMBOLS;
 use super::{Agent, Library};
 use crate::testing::{LIBRARY_VARIABLE, library_path};
 
-/// The library to test on, loaded. One that is missing fails the test.
+/// The library under test, loaded. Fails the test if it is missing.
 pub(crate) fn library() -> Arc<Library> {
     Library::load(&[library_path()]).unwrap_or_else(|error| {
         panic!(
@@ -20,24 +20,24 @@ pub(crate) fn library() -> Arc<Library> {
     })
 }
 
-/// The first GPU of the library to test on.
+/// The first GPU of the library under test.
 pub(crate) fn gpu(library: &Arc<Library>) -> Agent {
     let agents = library.agents().expect("agents are listed");
     agents.into_iter().find(Agent::is_gpu).expect("there is a GPU")
 }
 
-/// A directory of its own for one test, removed afterwards.
+/// A directory for one test, removed afterwards.
 pub(crate) struct Directory(pub PathBuf);
 
 impl Directory {
-    /// Makes it; `test` must be unique among tests.
+    /// Makes the directory; `test` must be unique among tests.
     pub fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("amdgpu_rs-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a directory for the test");
         Self(path)
     }
 
-    /// A path in it.
+    /// The path of `name` in the directory.
     pub fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -8,12 +8,12 @@ use hsa_abi::{HsaAgent, HsaStatus};
 use super::error::{Result, check, check_with};
 
 /// The value of an attribute: the bytes that a query wrote. Every fixed-size attribute of HSA fits (the largest are bit
-/// sets of 128 bytes); what was not written is zero.
+/// sets of 128 bytes). Bytes that were not written are zero.
 #[repr(C, align(16))]
 pub(super) struct Value([u8; Self::SIZE]);
 
 impl Value {
-    /// Room for a value, in bytes.
+    /// The size of the buffer in bytes.
     pub const SIZE: usize = 256;
 
     /// Has `query` write a value; `what` names the attribute if it fails.
@@ -52,7 +52,7 @@ impl Value {
         self.usize_at(0)
     }
 
-    /// Word `index` of a value that is several.
+    /// Word `index` of a value of several words.
     pub fn usize_at(&self, index: usize) -> usize {
         usize::from_ne_bytes(std::array::from_fn(|i| self.0[index * size_of::<usize>() + i]))
     }
@@ -83,7 +83,7 @@ impl Value {
     }
 }
 
-/// Runs an iteration of the runtime and gives what it passed to the callback, in order.
+/// Runs an iteration of the runtime and returns the items that it passed to the callback, in order.
 ///
 /// `iterate` gets a callback and its data, to be passed on as they are and used only during the call.
 pub(super) fn collect<T: Copy>(

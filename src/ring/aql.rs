@@ -8,8 +8,8 @@
 //! all: until then the packet processor stops there, whatever is behind. A ring in the GPU's memory, which the host
 //! writes through write-combining buffers, has a store fence before that header and before the doorbell. Then one
 //! doorbell store with the index of the last packet. The write index is stored when slots are reserved. Both indices
-//! only grow; a slot is free when `write - read < size`; the read index is looked at only when the ring seems full by
-//! what it was before.
+//! only grow; a slot is free when `write - read < size`. The read index is cached and only loaded again when the ring
+//! seems full.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub struct PacketSlot([u64; 8]);
 /// The 64 bytes of a packet, of which the first 32 bits, header and setup, do not count.
 pub type PacketBody = [u64; 8];
 
-/// A 64-byte packet of `hsa-abi`.
+/// The 64 bytes of a packet. The first 32 bits, header and setup, are ignored.
 ///
 /// # Safety
 /// The type has no padding: each of its bytes is initialised.
@@ -57,7 +57,8 @@ pub fn body_of<P: Packet>(packet: &P) -> PacketBody {
 }
 
 /// The bytes of a dispatch, put together of its fields, which are mostly in registers: to store them one by one and
-/// load words of several would take longer.
+/// The bytes of a dispatch, composed of its fields, which are mostly in registers: storing fields one by one and
+/// loading words of several would take longer.
 #[inline(always)]
 pub fn body_of_dispatch(packet: &KernelDispatchPacket) -> PacketBody {
     let [x, y, z] = packet.workgroup_size.map(u64::from);
@@ -77,7 +78,7 @@ pub fn body_of_dispatch(packet: &KernelDispatchPacket) -> PacketBody {
 /// Where a queue's ring lives; all of it in memory shared with the packet processor.
 #[derive(Debug, Clone, Copy)]
 pub struct AqlMemory {
-    /// First packet.
+    /// The memory of a queue's ring; all of it is shared with the packet processor.
     pub slots: NonNull<PacketSlot>,
     /// Number of packets, a power of two.
     pub size: u32,
@@ -96,8 +97,8 @@ impl AqlMemory {
     /// The ring of a queue made by an HSA runtime.
     ///
     /// # Safety
-    /// `queue` is alive; `doorbell` is the word behind its doorbell signal; `is_write_combined` says where its packets
-    /// are.
+    /// `queue` is alive; `doorbell` is the word behind its doorbell signal; `is_write_combined` is true if its packets
+    /// are in GPU memory.
     pub unsafe fn of_queue(queue: NonNull<AmdQueue>, doorbell: NonNull<u64>, is_write_combined: bool) -> Self {
         let queue = queue.as_ptr();
         // SAFETY: alive by contract; ring address and size never change, of the indices only the addresses are taken.
@@ -114,7 +115,7 @@ impl AqlMemory {
     }
 }
 
-/// Has all stores of this thread, those to write-combined memory included, arrive before later ones.
+/// Makes all earlier stores of this thread, including those to write-combined memory, arrive before later ones.
 fn store_fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction.
@@ -130,7 +131,7 @@ fn store_fence() {
 pub struct AqlRing {
     memory: AqlMemory,
     write: u64,
-    /// The read index when it was last looked at.
+    /// The read index when it was last loaded.
     read: u64,
 }
 
@@ -156,7 +157,7 @@ impl AqlRing {
         self.memory.size
     }
 
-    /// Sees how far the packet processor is.
+    /// Loads the read index.
     #[cold]
     fn look(&mut self) {
         // SAFETY: valid by the contract of `new`. Acquire: what the packet processor did with a slot happens before its
@@ -164,7 +165,7 @@ impl AqlRing {
         self.read = unsafe { AtomicU64::from_ptr(self.memory.read_index.as_ptr()) }.load(Ordering::Acquire);
     }
 
-    /// Slots that were free when the read index was last looked at.
+    /// Slots that were free when the read index was last loaded.
     fn known_free(&self) -> u32 {
         self.memory.size - (self.write - self.read) as u32
     }
@@ -181,13 +182,13 @@ impl AqlRing {
         Some(AqlRoom { ring: self, count })
     }
 
-    /// Where its packets are.
+    /// The slots of the ring.
     #[inline(always)]
     fn slots(&self) -> Slots {
         Slots { first: self.memory.slots, size: self.memory.size }
     }
 
-    /// Orders what was written to packets before what is written next.
+    /// Orders earlier writes to packets before later writes.
     #[inline(always)]
     fn order_packets(&self) {
         if self.memory.is_write_combined {
@@ -202,7 +203,7 @@ impl AqlRing {
     }
 }
 
-/// Free packets of a ring. Of each ring there is one at a time, as it borrows the producer's end.
+/// Free packets of a ring. There is one at a time for each ring, because it borrows the producer's end.
 #[derive(Debug)]
 pub struct AqlRoom<'a> {
     ring: &'a mut AqlRing,
@@ -210,7 +211,7 @@ pub struct AqlRoom<'a> {
 }
 
 impl<'a> AqlRoom<'a> {
-    /// Reserves them.
+    /// Reserves the packets.
     #[inline(always)]
     pub fn reserve(self) -> Reservation<'a> {
         let Self { ring, count } = self;
@@ -252,7 +253,7 @@ impl Slots {
         }
     }
 
-    /// Writes a packet of whose reservation the first packet's header still says INVALID, its own header last.
+    /// Writes a packet, its own header last. The header of the reservation's first packet still is INVALID.
     #[inline(always)]
     fn write(&self, index: u64, body: &PacketBody) {
         let [first, rest @ ..] = *body;
@@ -274,15 +275,15 @@ impl Slots {
     }
 }
 
-/// Reserved slots, filled in order. Dropped unpublished, the slots become empty barrier packets, so that the queue goes
-/// on.
+/// Reserved slots, filled in order. If dropped unpublished, the slots become empty barrier packets, so that the queue
+/// continues.
 #[derive(Debug)]
 pub struct Reservation<'a> {
     ring: &'a mut AqlRing,
     first: u64,
     count: u32,
     written: u32,
-    /// Of the first packet.
+    /// The header of the first packet.
     header: Option<HeaderWord>,
     published: bool,
 }
@@ -322,8 +323,8 @@ impl Reservation<'_> {
         self.written += 1;
     }
 
-    /// Writes at most `most` packets in a row, none of which is the reservation's first, with the headers that their
-    /// first words have. Returns how many.
+    /// Writes at most `most` consecutive packets, none of which is the reservation's first, with the headers in their
+    /// first words. Returns their number.
     ///
     /// # Panics
     /// When the first packet was not written, or fewer than `most` slots are left.
@@ -370,7 +371,7 @@ impl Drop for Reservation<'_> {
 }
 
 impl Reservation<'_> {
-    /// Publishes empty barrier packets, whatever was written.
+    /// Publishes empty barrier packets in place of any written ones.
     #[cold]
     fn fill(&mut self) {
         let no_op = PacketHeader::new(HsaPacketType::BARRIER_AND, false, HsaFenceScope::NONE, HsaFenceScope::NONE);
@@ -507,8 +508,8 @@ mod tests {
         assert_eq!(unsafe { memory.doorbell.read_volatile() }, 1);
     }
 
-    /// All orders in which a few packets are reserved and given back, in rings of a few slots, from positions at which
-    /// the ring begins anew and from the last ones: the free slots are those that the packet processor has passed, no
+    /// All orders in which a few packets are reserved and freed, in rings of a few slots, from positions at the
+    /// wrap-around and at the end of the index range: the free slots are those that the packet processor has passed, no
     /// slot is reserved twice, and a reservation that does not fit takes nothing.
     #[test]
     fn slots_are_reserved_once_until_the_packet_processor_has_passed_them() {

@@ -26,13 +26,13 @@ pub fn completed_epoch(value: i64) -> u64 {
     EPOCH_INITIAL_VALUE.wrapping_sub(value).max(0) as u64
 }
 
-/// `epoch` is complete when the epoch signal's value is less than what this returns.
+/// The threshold for `epoch`: the epoch is complete when the epoch signal's value is less.
 #[inline]
 pub fn epoch_threshold(epoch: u64) -> i64 {
     EPOCH_INITIAL_VALUE - epoch as i64 + 1
 }
 
-/// Bounded single-producer, single-consumer ring of per-epoch records: what the consumer and everyone else see of it.
+/// Bounded single-producer, single-consumer ring of per-epoch records, as seen by the consumer and by others.
 #[derive(Debug)]
 pub struct EpochRing<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
@@ -46,7 +46,7 @@ unsafe impl<T: Send> Sync for EpochRing<T> {}
 // SAFETY: moving the ring moves the records, which `T: Send` allows; its other fields are atomics.
 unsafe impl<T: Send> Send for EpochRing<T> {}
 
-/// The right to push to a ring. There is one for each ring.
+/// The right to push to a ring. There is one per ring.
 #[derive(Debug)]
 pub struct EpochProducer<T>(Arc<EpochRing<T>>);
 
@@ -60,7 +60,7 @@ impl<T> EpochProducer<T> {
         Ok(epoch)
     }
 
-    /// The place of the next epoch's record; none when the ring is full.
+    /// The slot for the next epoch's record; none when the ring is full.
     #[inline(always)]
     pub fn vacancy(&mut self) -> Option<Vacancy<'_, T>> {
         let ring = &*self.0;
@@ -70,7 +70,7 @@ impl<T> EpochProducer<T> {
     }
 }
 
-/// A place in a ring for one record. Of each ring there is one at a time, as it borrows the producer.
+/// A free slot of a ring for one record. There is one at a time for each ring, because it borrows the producer.
 #[derive(Debug)]
 pub struct Vacancy<'a, T> {
     ring: &'a EpochRing<T>,
@@ -78,7 +78,7 @@ pub struct Vacancy<'a, T> {
 }
 
 impl<T> Vacancy<'_, T> {
-    /// The epoch whose record goes here.
+    /// The epoch of the record.
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.position + 1
@@ -128,7 +128,7 @@ impl<T> EpochRing<T> {
     /// Takes out the oldest record when its epoch is at most `completed`.
     ///
     /// # Safety
-    /// One thread at a time (the one with the right to drain the queue).
+    /// Only one thread calls this at a time: the one with the right to drain the queue.
     pub unsafe fn pop(&self, completed: u64) -> Option<(u64, T)> {
         let position = self.popped.load(Ordering::Relaxed);
         if position >= completed || position >= self.pushed.load(Ordering::Acquire) {
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((ring.last_epoch(), ring.drained_epoch()), (3, 3));
     }
 
-    /// All orders of eight steps, each a push or a pop with some epochs complete, in rings of two and four.
+    /// All orders of eight steps, each a push or a pop with some epochs complete, in rings of two and four slots.
     #[test]
     fn records_come_out_once_in_order_and_not_before_their_epochs() {
         for capacity in [2, 4] {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The kernarg ring: kernel arguments of the submissions in flight; and, in a ring of the same kind, their PM4
-//! commands.
+//! The kernarg ring: kernel arguments of the submissions in flight. A ring of the same kind has their PM4 commands.
 //!
 //! Writer: the thread that holds the queue's submission lock. Reader: the device, between the publication of a packet
 //! and the completion of its epoch. The host reclaims a span by storing its end position
 //! ([`KernargReclaimer::reclaim`]) when the epoch is drained; positions only grow and are taken modulo the capacity. A
-//! span never wraps: what is left at the end of the memory is skipped. So is all the rest when nothing is in use and
-//! [`WARM_BYTES`] are written: what was written last is still in the processor's caches.
+//! span never wraps: the rest at the end of the memory is skipped. When nothing is in use and [`WARM_BYTES`] are
+//! written, the rest is skipped, too, because the recently written memory is still in the processor's caches.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -16,18 +15,19 @@ use crate::sync::{Arc, AtomicU64, Ordering};
 /// Alignment and granularity of spans, in bytes: the largest kernarg alignment the driver accepts, and a cache line.
 pub const KERNARG_ALIGNMENT: u64 = 64;
 
-/// How much of its memory a ring goes through before it starts over in an idle moment. Less is still in the cache of
-/// another core if that has read it (as the software GPU does), which is slower to write than what is in nobody's; more
-/// is not in the writer's cache any more.
+/// Bytes that a ring writes before it starts over in an idle moment. With fewer, the memory is still in the cache of
+/// another core that has read it (as the software GPU does), which makes writes slower than uncached memory; with more,
+/// it is no longer in the writer's cache.
 const WARM_BYTES: u64 = 256 << 10;
 
-/// Ring over memory that host and device see. The host only writes it, as it may be the device's and slow to read.
+/// A ring over memory that host and device share. The host only writes it: it may be device memory, which is slow to
+/// read.
 #[derive(Debug)]
 pub struct KernargRing {
     base: NonNull<u8>,
     capacity: u64,
     write: u64,
-    /// Where the oldest span started when nothing else was in use: what is before it is free, reclaimed or not.
+    /// The start of the oldest span, set when nothing else was in use: everything before it is free, reclaimed or not.
     oldest: u64,
     reclaimed: Arc<AtomicU64>,
 }
@@ -41,13 +41,13 @@ unsafe impl Send for KernargRing {}
 pub struct KernargSpan {
     /// First byte; aligned to [`KERNARG_ALIGNMENT`]. The same address on host and device.
     pub base: NonNull<u8>,
-    /// Bytes.
+    /// The length in bytes.
     pub length: u64,
     /// Position to hand to [`KernargReclaimer::reclaim`] when the epoch that uses the span is complete.
     pub end: u64,
 }
 
-/// The completion side's handle: gives spans back.
+/// The completion side's handle, which gives spans back.
 #[derive(Debug, Clone)]
 pub struct KernargReclaimer(Arc<AtomicU64>);
 
@@ -89,13 +89,13 @@ impl KernargRing {
         self.write
     }
 
-    /// Whether [`Self::reserve`] would give `length` bytes now.
+    /// True if [`Self::reserve`] would return `length` bytes now.
     #[inline]
     pub fn has_room(&self, length: u64) -> bool {
         self.place(length).is_some()
     }
 
-    /// Reserves `length` bytes, or nothing when they are not free now. A length of 0 gives an empty span at the current
+    /// Reserves `length` bytes; none if they are not free now. A length of 0 gives an empty span at the current
     /// position.
     #[inline(always)]
     pub fn reserve(&mut self, length: u64) -> Option<KernargSpan> {
@@ -107,7 +107,8 @@ impl KernargRing {
         Some(KernargSpan { base, length: positions.end - positions.start, end: self.write })
     }
 
-    /// The positions of the next `length` bytes, if they are free now, and of the oldest span in use then.
+    /// The positions of the next `length` bytes, if they are free now, and the oldest position in use after their
+    /// reservation.
     #[inline(always)]
     fn place(&self, length: u64) -> Option<(Range<u64>, u64)> {
         let oldest = self.reclaimed.load(Ordering::Acquire).max(self.oldest);
@@ -132,7 +133,7 @@ impl KernargSpan {
     /// Takes the first `length` bytes off the span.
     ///
     /// # Panics
-    /// When it has fewer.
+    /// If the span is shorter.
     #[inline(always)]
     pub fn take(&mut self, length: u64) -> Self {
         assert!(length <= self.length, "more kernargs taken than asked for");
@@ -154,10 +155,10 @@ impl KernargSpan {
     }
 }
 
-/// What devices read as words.
+/// A type that devices read as words.
 ///
 /// # Safety
-/// There is no padding in it, and any bytes make one.
+/// It has no padding, and all bit patterns are valid.
 pub unsafe trait Word: Copy {}
 
 // SAFETY: an integer has none.
@@ -165,7 +166,7 @@ unsafe impl Word for u32 {}
 // SAFETY: an integer has no padding.
 unsafe impl Word for u64 {}
 
-/// The bytes of `words`, as a device reads them: GPUs are little-endian, as is every host that has one.
+/// The bytes of `words` in the order of devices: GPUs are little-endian, as are all hosts that have one.
 #[inline]
 pub fn bytes_of<W: Word>(words: &[W]) -> &[u8] {
     const { assert!(cfg!(target_endian = "little")) };
@@ -173,7 +174,7 @@ pub fn bytes_of<W: Word>(words: &[W]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
-/// The same, to be written.
+/// The bytes of `words`, for writing.
 #[inline]
 pub fn bytes_of_mut<W: Word>(words: &mut [W]) -> &mut [u8] {
     const { assert!(cfg!(target_endian = "little")) };
@@ -242,7 +243,8 @@ mod tests {
     #[test]
     fn spans_in_use_never_overlap_and_what_fits_is_given() {
         const UNIT: u64 = KERNARG_ALIGNMENT;
-        /// What a ring is after some steps: spans in use, as start, length and end.
+        /// Checks a ring after some steps, and all further steps. `in_use` has start, length and end of the spans in
+        /// use.
         fn explore(ring: &mut KernargRing, in_use: &[(u64, u64, u64)], steps: u32) {
             if steps == 0 {
                 return;

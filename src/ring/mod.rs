@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Rings shared with the device, and the ring that ties submissions to their completion.
+//! Rings shared with the device, and the ring that links submissions to their completion.
 //!
-//! This is the only room that holds device-shared pointers and touches them, with volatile or atomic accesses and never
-//! through references. Each ring states in its head comment who writes, who reads and in which order. The rings run on
-//! plain host memory in tests; what the host has both ends of, [`epoch::EpochRing`] and the reclaiming of a
-//! [`KernargRing`], also runs under `loom` (see [`crate::sync`]).
+//! Only this module accesses memory shared with devices, through raw pointers with volatile or atomic accesses, never
+//! through references. The head comment of each ring names its writer, its reader and their memory order. In tests the
+//! rings run on plain host memory. Structures of which the host has both ends, [`epoch::EpochRing`] and the reclaiming
+//! of a [`KernargRing`], also run under `loom` (see [`crate::sync`]).
 
 pub mod aql;
 pub mod epoch;

@@ -36,7 +36,7 @@ metrics! {
 }
 
 impl Metric {
-    /// All of them, those too that this driver never has.
+    /// All metrics, including those that this driver never has.
     pub fn all() -> impl Iterator<Item = Self> {
         // SAFETY: reads a table.
         let count = unsafe { raw::iree_hal_profile_builtin_metric_descriptor_count() };
@@ -45,7 +45,7 @@ impl Metric {
         (0..count).filter_map(at).map(|descriptor| Self(descriptor.metric_id))
     }
 
-    /// Its number in records.
+    /// The number in records.
     pub fn id(self) -> u64 {
         self.0
     }
@@ -56,13 +56,13 @@ impl Metric {
         descriptor.expect("metrics are made from the table")
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(self) -> Cow<'static, str> {
         // SAFETY: texts of the table.
         unsafe { strings::text(self.descriptor().name) }
     }
 
-    /// What `source` says of it: a record, its name and its description.
+    /// The record of the metric for `source`, followed by its name and description.
     pub fn record(self, source: u64) -> Vec<u8> {
         let descriptor = self.descriptor();
         // SAFETY: texts of the table.

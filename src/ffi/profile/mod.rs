@@ -13,7 +13,7 @@ use super::status::{Code, Result};
 use super::strings;
 use crate::iree;
 
-/// What a chunk's payload is: an array of one kind of record. The texts are `IREE_HAL_PROFILE_CONTENT_TYPE_*`.
+/// The content type of a payload, an array of one kind of record. The texts are `IREE_HAL_PROFILE_CONTENT_TYPE_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentType(&'static str);
 
@@ -75,7 +75,7 @@ pub fn bytes_of<R: Record>(record: &R) -> &[u8] {
     unsafe { core::slice::from_raw_parts((&raw const *record).cast(), size_of::<R>()) }
 }
 
-/// The queue that a chunk's events are of.
+/// The queue of a chunk's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// Ordinal of the GPU in the session.
@@ -91,10 +91,10 @@ impl Stream {
     }
 }
 
-/// The dispatch that a chunk is of.
+/// The dispatch of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Its event.
+    /// The identifier of its event.
     pub id: u64,
     /// The executable.
     pub executable: u64,
@@ -102,22 +102,22 @@ pub struct Origin {
     pub command_buffer: u64,
 }
 
-/// What a chunk says of itself.
+/// The properties of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
-    /// What it holds.
+    /// The content type.
     pub content: ContentType,
-    /// The device that the session is of.
+    /// The name of the session's device.
     pub name: &'a str,
     /// The session.
     pub session: u64,
-    /// The one queue that all of it is of, if so.
+    /// The queue, if all contents are of one.
     pub stream: Option<Stream>,
-    /// The one dispatch that all of it is of, if so.
+    /// The dispatch, if all contents are of one.
     pub event: Option<Origin>,
-    /// Records that should be in it and were lost.
+    /// The number of records that were lost.
     pub dropped: u64,
-    /// What is in it is not whole.
+    /// The contents are incomplete.
     pub is_truncated: bool,
 }
 
@@ -152,7 +152,7 @@ impl Chunk<'_> {
 pub struct ProfileSink(HalRef<raw::iree_hal_profile_sink_t>);
 
 impl ProfileSink {
-    /// Keeps the sink of a caller.
+    /// Retains the caller's sink.
     pub fn retain(sink: Borrowed<'_, raw::iree_hal_profile_sink_t>) -> Self {
         Self(sink.retain())
     }
@@ -160,17 +160,17 @@ impl ProfileSink {
     /// Begins a session.
     ///
     /// # Errors
-    /// The sink's.
+    /// The error of the sink.
     pub fn begin(&self, chunk: Chunk<'_>) -> Result<()> {
         let metadata = chunk.to_raw();
         // SAFETY: the sink is held; the metadata lives during the call.
         unsafe { iree!(raw::iree_hal_profile_sink_begin_session(self.0.as_ptr(), &raw const metadata)) }
     }
 
-    /// Writes records, or only what was lost when there are none; nothing when neither is.
+    /// Writes records, or only the number of lost ones if there are none. Does nothing if nothing was lost either.
     ///
     /// # Errors
-    /// The sink's.
+    /// The error of the sink.
     pub fn write<R: Record>(&self, chunk: Chunk<'_>, records: &[R]) -> Result<()> {
         self.write_span(chunk, records.as_ptr().cast(), size_of_val(records))
     }
@@ -178,7 +178,7 @@ impl ProfileSink {
     /// Writes records of different lengths.
     ///
     /// # Errors
-    /// The sink's.
+    /// The error of the sink.
     pub fn write_bytes(&self, chunk: Chunk<'_>, bytes: &[u8]) -> Result<()> {
         self.write_span(chunk, bytes.as_ptr(), bytes.len())
     }
@@ -194,10 +194,10 @@ impl ProfileSink {
         unsafe { iree!(raw::iree_hal_profile_sink_write(self.0.as_ptr(), &raw const metadata, count, &raw const span)) }
     }
 
-    /// Ends the session. `code` is how it went.
+    /// Ends the session. `code` is its result.
     ///
     /// # Errors
-    /// The sink's.
+    /// The error of the sink.
     pub fn end(&self, chunk: Chunk<'_>, code: Code) -> Result<()> {
         let metadata = chunk.to_raw();
         // SAFETY: the sink is held; the metadata live during the call.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Records, kinds and flags of the profile format (`iree/hal/profile_schema.h`), and the families of data that sessions
-//! are asked for (`iree/hal/device.h`).
+//! can request (`iree/hal/device.h`).
 
 use bitflags::bitflags;
 
@@ -96,7 +96,7 @@ impl ProfileData {
     }
 }
 
-/// Kinds that records have as a number.
+/// Defines the kinds of records as numbers.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident { $($kind:ident = $value:ident,)* })*) => {$(
         $(#[$doc])*
@@ -112,7 +112,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// `iree_hal_profile_queue_event_type_t`: what a queue is asked for.
+    /// `iree_hal_profile_queue_event_type_t`: the operation of a queue.
     QueueEventKind {
         Barrier = IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_BARRIER,
         Dispatch = IREE_HAL_PROFILE_QUEUE_EVENT_TYPE_DISPATCH,
@@ -149,7 +149,7 @@ kinds! {
         BufferImport = IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_BUFFER_IMPORT,
         BufferUnimport = IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_BUFFER_UNIMPORT,
     }
-    /// `iree_hal_profile_queue_dependency_strategy_t`: how an operation waits.
+    /// `iree_hal_profile_queue_dependency_strategy_t`: the way in which an operation waits.
     DependencyStrategy {
         None = IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_NONE,
         Inline = IREE_HAL_PROFILE_QUEUE_DEPENDENCY_STRATEGY_INLINE,
@@ -161,7 +161,7 @@ kinds! {
         Count = IREE_HAL_PROFILE_COUNTER_UNIT_COUNT,
         Cycles = IREE_HAL_PROFILE_COUNTER_UNIT_CYCLES,
     }
-    /// `iree_hal_profile_counter_sample_scope_t`: what a sample is of.
+    /// `iree_hal_profile_counter_sample_scope_t`: the scope of a sample.
     CounterSampleScope {
         Dispatch = IREE_HAL_PROFILE_COUNTER_SAMPLE_SCOPE_DISPATCH,
         TimeRange = IREE_HAL_PROFILE_COUNTER_SAMPLE_SCOPE_DEVICE_TIME_RANGE,
@@ -171,7 +171,7 @@ kinds! {
         SubmissionDispatch = IREE_HAL_PROFILE_EVENT_RELATIONSHIP_TYPE_QUEUE_SUBMISSION_DISPATCH,
         SubmissionQueueDevice = IREE_HAL_PROFILE_EVENT_RELATIONSHIP_TYPE_QUEUE_SUBMISSION_QUEUE_DEVICE_EVENT,
     }
-    /// `iree_hal_profile_event_endpoint_type_t`: what a relationship is between.
+    /// `iree_hal_profile_event_endpoint_type_t`: an end of a relationship.
     Endpoint {
         QueueSubmission = IREE_HAL_PROFILE_EVENT_ENDPOINT_TYPE_QUEUE_SUBMISSION,
         DispatchEvent = IREE_HAL_PROFILE_EVENT_ENDPOINT_TYPE_DISPATCH_EVENT,
@@ -180,13 +180,13 @@ kinds! {
 }
 
 impl Default for CommandKind {
-    /// What orders the commands after it, and does nothing.
+    /// The kind of a command that only orders later ones.
     fn default() -> Self {
         Self::Barrier
     }
 }
 
-/// Flags of records, as records have them.
+/// Flags of records.
 pub mod flags {
     use super::raw;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The part of the library that traces waves: older ones do not have it.
+//! The part of the library that traces waves. Older versions lack it.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct TraceSymbols {
 }
 
 impl TraceSymbols {
-    /// The functions, or the name of one that is not there.
+    /// The functions, or the name of a missing one.
     ///
     /// # Safety
     /// `library` is an aqlprofile library that is not unloaded while these are in use.
@@ -47,7 +47,7 @@ impl TraceSymbols {
     }
 }
 
-/// What a trace is of.
+/// The parameters of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceTarget {
     /// The compute unit of a shader engine, or the work-group processor from gfx10 on, whose instructions are traced.
@@ -56,11 +56,11 @@ pub struct TraceTarget {
     pub engines: u32,
     /// The SIMD units, as bits.
     pub simds: u32,
-    /// Bytes of the GPU's memory for it.
+    /// Bytes of GPU memory for it.
     pub size: u64,
 }
 
-/// A GPU that waves are traced on.
+/// A GPU with thread traces.
 #[derive(Debug)]
 pub struct TracedAgent {
     library: Arc<AqlProfile>,
@@ -69,8 +69,8 @@ pub struct TracedAgent {
     runtime: Arc<Library>,
 }
 
-/// What the library has allocated, and the runtime that copies it. Begins with the memory, which callbacks for that are
-/// given.
+/// The library's allocations, and the runtime that copies from them. Begins with the memory, whose callbacks get a
+/// pointer to it.
 #[derive(Debug)]
 #[repr(C)]
 struct TraceMemory {
@@ -79,10 +79,10 @@ struct TraceMemory {
 }
 
 impl AqlProfile {
-    /// Has the library trace waves on a GPU; its memory is of `memory`.
+    /// Prepares a GPU for traces of waves, with memory of `memory`.
     ///
     /// # Errors
-    /// UNIMPLEMENTED for a library, or an HSA runtime, that lacks a function for it.
+    /// UNIMPLEMENTED if the library or the HSA runtime lacks a function for it.
     pub fn trace(self: &Arc<Self>, agent: &Agent, memory: CaptureMemory) -> Result<TracedAgent> {
         if let Err(missing) = &self.traces {
             let path = self.path.display();
@@ -111,10 +111,10 @@ impl TracedAgent {
         self.library.traces.as_ref().map_err(|missing| status!(INTERNAL, "{missing} is not there"))
     }
 
-    /// Makes packets that trace once at a time.
+    /// Makes packets for traces, for one use at a time.
     ///
     /// # Errors
-    /// What the library said, which does not know every GPU, and not every parameter in every version.
+    /// The error of the library, which does not support every GPU, nor every parameter in every version.
     pub fn capture(self: &Arc<Self>, target: TraceTarget) -> Result<TraceCapture> {
         type N = AqlTraceParameterName;
         let mut parameters = vec![
@@ -155,10 +155,10 @@ impl TracedAgent {
         Ok(TraceCapture { made: Made { agent: self.clone(), handle, _memory: memory }, packets: Box::new(packets) })
     }
 
-    /// Makes a packet that tells a trace of a code object that was loaded before it began.
+    /// Makes a packet that marks a code object in a trace, which was loaded before the trace began.
     ///
     /// # Errors
-    /// What the library said.
+    /// The error of the library.
     pub fn marker(self: &Arc<Self>, id: u64, load: LoadRange) -> Result<Marker> {
         let code_object = AqlTraceCodeObject {
             id,
@@ -186,12 +186,12 @@ impl TracedAgent {
     }
 }
 
-/// What the library has made, and the memory of it.
+/// Packets made by the library, and their memory.
 #[derive(Debug)]
 struct Made {
     agent: Arc<TracedAgent>,
     handle: AqlProfileHandle,
-    /// Holds what the library has allocated.
+    /// The library's allocations.
     _memory: Arc<TraceMemory>,
 }
 
@@ -206,7 +206,7 @@ impl Drop for Made {
     }
 }
 
-/// A packet that tells a trace of a code object. It must not be dropped while it is in a queue.
+/// A packet that marks a code object in a trace. It must not be dropped while it is in a queue.
 #[derive(Debug)]
 pub struct Marker {
     _made: Made,
@@ -220,20 +220,19 @@ impl Marker {
     }
 }
 
-/// Packets that trace once at a time, and the memory that they use. It must not be dropped while one of them is in a
-/// queue.
+/// Packets for traces, for one use at a time, and their memory. It must not be dropped while one of them is in a queue.
 #[derive(Debug)]
 pub struct TraceCapture {
     made: Made,
     packets: Box<AqlTracePackets>,
 }
 
-/// What a trace has of each shader engine.
+/// The traces of all shader engines.
 #[derive(Debug)]
 pub struct Traced {
-    /// Shader engines, each with its tokens.
+    /// The index and the tokens of each shader engine.
     pub engines: Vec<(u32, Vec<u8>)>,
-    /// What the library said of it when there was no room for all tokens.
+    /// The library's message if there was no room for all tokens.
     pub lost: Option<String>,
 }
 
@@ -243,10 +242,10 @@ impl TraceCapture {
         &self.packets
     }
 
-    /// What was traced by the stop packet, which is complete.
+    /// The trace that the complete stop packet has ended.
     ///
     /// # Errors
-    /// What the library said, but for a trace that is not whole.
+    /// The error of the library, unless that is only an incomplete trace.
     pub fn read(&self) -> Result<Traced> {
         let mut engines = Vec::new();
         let library = &self.made.agent.library;
@@ -265,7 +264,7 @@ impl TraceCapture {
     }
 }
 
-/// The library copies commands to memory of the host's, and traces from the GPU's own, which the host may not reach.
+/// The library copies commands to host memory, and traces from GPU memory, which the host may not be able to access.
 unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, size: usize, data: *mut c_void) -> HsaStatus {
     // SAFETY: the data given with this callback; it lives as long as what was made with it.
     let memory = unsafe { &*data.cast::<TraceMemory>() };
