@@ -4,6 +4,7 @@
 //!
 //! * Every relative link names a file that exists, and every anchor a heading. Pages of the book link to the book
 //!   alone.
+//! * Every path that begins with a folder of the project, in a line of text, names a file that exists.
 //! * Every `cargo xtask` command, in a block or in a line of text, has a subcommand and options that exist.
 //! * `docs/SUMMARY.md` lists each page once.
 //! * Pages list the variables, agent settings, checks and costs of the software GPU, and the driver's hardware counters,
@@ -204,6 +205,21 @@ fn links(pages: &Pages, exists: impl Fn(&str) -> bool) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Top-level folders whose paths pages name as code.
+const FOLDERS: [&str; 11] =
+    ["src", "sim", "xtask", "tests", "crates", "examples", "benches", "mutants", "include", "cts", "models"];
+
+/// Paths from the root that pages name as code, such as `src/lib.rs`, and that do not exist.
+fn paths(path: &str, page: &Page, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let is_path = |text: &str| {
+        let (folder, rest) = text.split_once('/').unwrap_or_default();
+        let is_plain = rest.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./".contains(&b));
+        FOLDERS.contains(&folder) && is_plain && rest.rsplit('/').next().is_some_and(|name| name.contains('.'))
+    };
+    let spans = page.code.iter().filter(|code| !code.is_block && is_path(&code.text) && !exists(&code.text));
+    spans.map(|code| at(path, code.line, format_args!("no file {}", code.text))).collect()
 }
 
 /// Faults of the table of contents.
@@ -432,6 +448,7 @@ pub fn check(root: &Path, command: &Command) -> Result<()> {
     wrong.extend(names.compare(&documented));
     for (path, page) in &pages {
         wrong.extend(commands(path, page, command, &kernel_flags));
+        wrong.extend(paths(path, page, |path| root.join(path).exists()));
         if !LONG_CELLS.contains(&path.as_str()) {
             wrong.extend(cells(path, page));
         }
@@ -491,6 +508,14 @@ mod tests {
                 "docs/b.md:2: no heading for #b",
             ]
         );
+    }
+
+    #[test]
+    fn paths_in_text_that_do_not_exist_are_named() {
+        let page = Page::parse(
+            "`src/lib.rs`, `src/no.rs` and `src/gone/`, `runtime/src/x.c`, `tests/*.rs`\n\n    src/block.rs\n",
+        );
+        assert_eq!(paths("a.md", &page, |path| path == "src/lib.rs"), ["a.md:1: no file src/no.rs"]);
     }
 
     #[test]
