@@ -135,7 +135,7 @@ impl CommandBuffer {
     pub fn create(blocks: &Arc<Blocks>, arena: Arc<Arena>, params: &CommandBufferParams) -> Result<HalRef<Self>> {
         let validation = validation_bytes(params.mode, params.binding_capacity);
         let large;
-        // What is made for this one comes zeroed, which is no work for pages that nobody uses.
+        // A block made for this command buffer is zeroed by the allocator, which costs nothing for unused pages.
         let (blocks, is_zeroed) = match Self::HEAD.checked_add(validation) {
             Some(length) if length <= blocks.length() => (blocks, false),
             Some(length) => {

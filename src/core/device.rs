@@ -279,7 +279,7 @@ impl LogicalDevice {
                 }
             }
         });
-        // Of the completion threads: faults are to be heard of until the last of them has ended.
+        // Held by the completion threads: faults must be reported until the last of them has ended.
         let listener = Arc::new(listener);
         for gpu in &self.gpus {
             gpu.check_alive()?;

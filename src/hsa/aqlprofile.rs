@@ -281,8 +281,8 @@ impl CountedAgent {
             (self.library.symbols.create)(&mut handle, out, request, allocate, free, copy, data.cast_mut().cast())
         };
         if let Err(error) = self.library.check("aqlprofile_pmc_create_packets", status) {
-            // What it had allocated by then the library gives back when the process ends. Mostly that is nothing: it
-            // looks first whether there are counters for all.
+            // The library frees its allocations for the failed call when the process ends. Usually there are none,
+            // because it first checks that there are counters for all events.
             if !memory.allocations.lock().is_empty() {
                 std::mem::forget(memory);
             }

@@ -122,11 +122,11 @@ impl Drop for FaultListener {
     fn drop(&mut self) {
         let mut listeners = LISTENERS.lock();
         let entry = listeners.iter().position(|entry| entry.id == self.id).map(|i| listeners.remove(i));
-        // What the closure holds is released without the lock.
+        // The closure's captures are dropped without the lock.
         drop(listeners);
         drop(entry);
-        // Else the thread of a call might be the last that has what the closure holds, and give it back to the runtime
-        // on a thread of the runtime's own, whenever that is.
+        // Otherwise the thread of a call might drop the closure's captures last, and shut the runtime down on one of
+        // the runtime's own threads, at an unknown time.
         let own = thread::current().id();
         let mut calling = CALLING.lock();
         while calling.iter().any(|thread| *thread != own) {
@@ -226,7 +226,7 @@ fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     let listeners: Vec<_> = LISTENERS.lock().iter().filter(concerned).map(|entry| entry.listener.clone()).collect();
     // All of them hear of it.
     let told: Vec<_> = listeners.iter().filter_map(|listener| listener(&fault)).collect();
-    // Who waits for the end of the calls may have locked standard error.
+    // A thread that waits for the end of the calls may have locked standard error.
     drop(listeners);
     drop(calling);
     told.iter().for_each(|text| messages::tell(text));

@@ -22,7 +22,7 @@ pub struct HardwareQueue {
     queue: NonNull<AmdQueue>,
     doorbell: NonNull<u64>,
     is_on_agent: bool,
-    // What the error callback points to.
+    // The user data of the error callback.
     _errors: Arc<Errors>,
 }
 

@@ -56,7 +56,6 @@ pub fn body_of<P: Packet>(packet: &P) -> PacketBody {
     unsafe { std::mem::transmute_copy(packet) }
 }
 
-/// The bytes of a dispatch, put together of its fields, which are mostly in registers: to store them one by one and
 /// The bytes of a dispatch, composed of its fields, which are mostly in registers: storing fields one by one and
 /// loading words of several would take longer.
 #[inline(always)]

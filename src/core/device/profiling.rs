@@ -173,7 +173,7 @@ impl LogicalDevice {
     fn turn_ranges(&self, session: &Session, again: bool) {
         let Some(counters) = session.range_counters() else { return };
         let queues = self.queues().list();
-        // Who is called back by a queue must not wait for a thread that may wait for that queue: which does the same.
+        // A thread in a callback of a queue must not wait for a thread that holds the lock and may wait for that queue.
         let is_called_back = queues.iter().any(|queue| queue.is_drained_by_this_thread());
         let ranges = if is_called_back { session.ranges().try_lock() } else { Some(session.ranges().lock()) };
         let Some(mut ranges) = ranges else {

@@ -61,8 +61,8 @@ pub struct Options {
     pub libhsa_search_path: Vec<PathBuf>,
     /// Largest vector that a queue keeps for reuse: a power of two of at least 4 KiB.
     pub host_block_pool_small_size: usize,
-    /// A 64th of what a file transfer moves at a time, and a 128th of its staging memory, which is never more than
-    /// twice the transfer: a power of two of at least 64 KiB.
+    /// A file transfer moves 64 times this at a time. Its staging memory is 128 times this, but at most twice the
+    /// transfer. A power of two of at least 64 KiB.
     pub host_block_pool_large_size: usize,
     /// 1/32 of the most memory that is kept of a recording for reuse: a power of two from 256 to 2 GiB.
     pub host_block_pool_command_buffer_size: usize,

@@ -14,7 +14,7 @@ const DISALLOW_GROWTH: u32 = raw::IREE_HAL_POOL_RESERVE_FLAG_DISALLOW_GROWTH;
 
 const RANGE: usize = 65536;
 
-/// A device, and its pool of device memory, of which nothing is in use.
+/// A device, and its unused pool of device memory.
 fn device_pool() -> (Rig, PoolRef) {
     let rig = Rig::with(&[("default_pool_range_length", "65536")]);
     let done = rig.semaphore();
@@ -119,7 +119,7 @@ fn memory_that_is_not_over_goes_to_who_can_wait_and_comes_back_as_it_was() {
     release(&pool, &fresh, &[]);
 }
 
-/// More axes than the device has queues, none of which it knows.
+/// The memory comes back with more axes than the device has queues, all unknown to the device.
 #[test]
 fn memory_of_too_many_axes_is_not_used_again() {
     let (_rig, pool) = device_pool();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Ranges of memory, divided into blocks that are given back before their last use is over.
 //!
-//! A block comes back with a *death*: pairs of axis and epoch (`iree/async/frontier.h`) that have passed when nothing
-//! uses the block any more. A requester says of each pair whether it comes after it. No byte is given to a requester
-//! who does not come after all the pairs that the byte has come back with since it was last taken:
+//! A block comes back with a *death*: pairs of axis and epoch (`iree/async/frontier.h`) that have passed once the block
+//! is unused. A requester is ordered after some pairs. A byte is only given to a requester that is ordered after all
+//! pairs with which the byte has come back since it was last taken:
 //!
 //! * A block that is cut leaves its death to both parts.
-//! * Free neighbours become one block where their deaths name the same axes; the later epoch of each axis counts.
-//! * Other free neighbours stay apart. They are taken together, from the first on, by a requester who comes after the
-//!   deaths of all.
-//! * A death of more pairs than there is room for is unknown: nobody comes after it.
+//! * Free neighbours whose deaths name the same axes become one block; the later epoch of each axis counts.
+//! * Other free neighbours stay apart. A requester that is ordered after the deaths of all takes them together, from
+//!   the first on.
+//! * A death of more pairs than the capacity is unknown: no requester is ordered after it.
 //!
 //! Free blocks are in bins by their length, eight bins for each power of two. A bitmap marks the bins that have any.
 //! Taking a block looks at a few blocks of each bin, the latest first. If none of these will do, it looks at all free
@@ -32,15 +32,15 @@ const UNKNOWN: u8 = u8::MAX;
 /// Bins for each power of two, as a power of two.
 const STEP_BITS: u32 = 3;
 
-/// As many as lengths of 64 bits have.
+/// The number of bins for lengths of 64 bits.
 const BINS: usize = (64 - STEP_BITS as usize + 1) << STEP_BITS;
 
-/// How many blocks of a bin are looked at before larger ones are.
+/// The blocks of a bin that are checked before larger blocks are.
 const LOOKS: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No part of a range: a block to be made.
+    /// Not a part of a range: unused entry for a new block.
     Spare,
     Free,
     Taken,
@@ -49,18 +49,18 @@ enum State {
 /// Part of a range.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// In units from the beginning of the range.
+    /// The start in units from the beginning of the range.
     start: usize,
-    /// In units.
+    /// The length in units.
     length: usize,
     /// The neighbours in the range.
     before: Index,
     behind: Index,
-    /// The neighbours in its bin, or the next spare one.
+    /// The neighbours in its bin, or the next spare block.
     previous: Index,
     next: Index,
     range: u16,
-    /// Of its death; [`UNKNOWN`].
+    /// The number of pairs in its death, or [`UNKNOWN`].
     pairs: u8,
     state: State,
 }
@@ -84,9 +84,9 @@ pub struct Taken {
     pub block: u32,
     /// The range that it is part of.
     pub range: u16,
-    /// In bytes from the beginning of the range.
+    /// The offset in bytes from the beginning of the range.
     pub offset: usize,
-    /// In bytes.
+    /// The length in bytes.
     pub length: usize,
     /// True if part of the memory has been in use before, as far as is known.
     pub was_used: bool,
@@ -109,7 +109,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// No ranges yet. Blocks begin at multiples of `alignment` bytes, a power of two; their deaths have at most
+    /// No ranges at first. Blocks begin at multiples of `alignment` bytes, a power of two; their deaths have at most
     /// `capacity` pairs.
     pub fn new(alignment: usize, capacity: u8) -> Self {
         Self {
@@ -124,10 +124,10 @@ impl Ranges {
         }
     }
 
-    /// Adds `range`, of `length` bytes of which nothing is in use, and returns what [`Self::remove`] knows it by.
+    /// Adds the unused `range` of `length` bytes. Returns its first block, for [`Self::remove`].
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// The error for a lack of host memory.
     pub fn add(&mut self, range: u16, length: usize) -> Result<u32, TryReserveError> {
         let block = self.spare()?;
         self.blocks[block as usize] =
@@ -136,7 +136,7 @@ impl Ranges {
         Ok(block)
     }
 
-    /// Takes out the range that begins with the block `first`, if all of it is free and `is_over` for every pair.
+    /// Removes the range that begins with the block `first`, if all of it is free and `is_over` holds for every pair.
     pub fn remove(&mut self, first: u32, is_over: impl Fn(u64, u64) -> bool) -> bool {
         let mut block = first;
         while block != NONE {
@@ -155,11 +155,11 @@ impl Ranges {
         true
     }
 
-    /// Takes `size` bytes, 1 or more, for a requester who comes after each pair of axis and epoch that `is_over` says
-    /// so of; none when there are not so many in a row.
+    /// Takes `size` bytes, 1 or more, for a requester that is ordered after each pair of axis and epoch for which
+    /// `is_over` holds. None if there are not so many contiguous bytes.
     ///
     /// # Errors
-    /// There is no memory for another block.
+    /// The error for a lack of host memory.
     #[inline]
     pub fn take(&mut self, size: usize, is_over: impl Fn(u64, u64) -> bool) -> Result<Option<Taken>, TryReserveError> {
         let units = self.units(size);
@@ -167,7 +167,7 @@ impl Ranges {
         let Some(mut first) = found.or_else(|| self.find_run(units, |it, block| it.is_over(block, &is_over))) else {
             return Ok(None);
         };
-        // What the requester may use in front of it goes first: small pieces would keep large ones apart.
+        // Usable memory in front of it is taken first: small pieces would keep large ones apart.
         loop {
             let before = self.blocks[first as usize].before;
             if before == NONE || self.blocks[before as usize].state != State::Free || !self.is_over(before, &is_over) {
@@ -178,11 +178,11 @@ impl Ranges {
         self.gather(first, units).map(Some)
     }
 
-    /// Takes `size` bytes, 1 or more, that may still be in use, and what is over when they are not; none when there are
-    /// not so many in a row of which that is known.
+    /// Takes `size` bytes, 1 or more, that may still be in use, with the pairs that have passed once they are not. None
+    /// if there are not so many contiguous bytes with known deaths.
     ///
     /// # Errors
-    /// There is no memory for that.
+    /// The error for a lack of host memory.
     pub fn take_waiting(&mut self, size: usize) -> Result<Option<(Taken, Vec<Epoch>)>, TryReserveError> {
         let units = self.units(size);
         let Some(first) = self.find_run(units, |it, block| it.blocks[block as usize].pairs != UNKNOWN) else {
@@ -206,11 +206,11 @@ impl Ranges {
         Ok(Some((self.gather(first, units)?, death)))
     }
 
-    /// Gives back `block`, which was taken; its last use is over when all pairs of `death`, in ascending order of their
-    /// axes, have passed.
+    /// Gives back the taken `block`. Its last use is over when all pairs of `death`, in ascending order of their axes,
+    /// have passed.
     ///
     /// # Panics
-    /// When it is not taken.
+    /// If it is not taken.
     pub fn give_back(&mut self, block: u32, death: impl ExactSizeIterator<Item = Epoch>) {
         let it = &mut self.blocks[block as usize];
         assert!(it.state == State::Taken, "memory that is not taken is given back");
@@ -235,7 +235,7 @@ impl Ranges {
         }
     }
 
-    /// How many free blocks of sufficient length [`Self::take`] passed over because something may still be using them.
+    /// The number of free blocks of sufficient length that [`Self::take`] passed over because they may still be in use.
     pub fn misses(&self) -> u64 {
         self.misses
     }
@@ -245,7 +245,7 @@ impl Ranges {
         ((size - 1) >> self.unit_bits) + 1
     }
 
-    /// The pairs of a death that is known.
+    /// The pairs of a known death.
     #[inline]
     fn death(&self, block: Index) -> &[Epoch] {
         let place = block as usize * usize::from(self.capacity);
@@ -296,7 +296,7 @@ impl Ranges {
         self.discard(behind);
     }
 
-    /// A free block of at least `units` that the requester comes after, among the latest few of each bin.
+    /// A free block of at least `units` that the requester may take, among the latest few of each bin.
     #[inline]
     fn find(&mut self, units: usize, is_over: &impl Fn(u64, u64) -> bool) -> Option<Index> {
         let mut next = self.bin_from(bin_of(units));
@@ -317,7 +317,7 @@ impl Ranges {
         None
     }
 
-    /// The first of free neighbours of `units` in all that `will_do`.
+    /// The first of contiguous free blocks of `units` in all for which `will_do` holds.
     #[cold]
     fn find_run(&self, units: usize, will_do: impl Fn(&Self, Index) -> bool) -> Option<Index> {
         let will_do = |block| block != NONE && self.blocks[block as usize].state == State::Free && will_do(self, block);
@@ -325,7 +325,7 @@ impl Ranges {
         while let Some(bin) = next {
             let mut first = self.bins[bin];
             while first != NONE {
-                // What is in front of it finds the others.
+                // If the block in front will do, the run is found from there.
                 if will_do(first) && !will_do(self.blocks[first as usize].before) {
                     let (mut block, mut length) = (first, 0);
                     while will_do(block) {
@@ -375,7 +375,8 @@ impl Ranges {
         Ok(Taken { block: first, range: block.range, offset, length, was_used })
     }
 
-    /// Makes what of `block`, which is in no bin, is behind its first `units` the block `rest`, free as it is.
+    /// Makes `rest` of the part of `block`, which is in no bin, behind its first `units`. Its state and death are those
+    /// of `block`.
     #[inline]
     fn cut(&mut self, block: Index, rest: Index, units: usize) {
         let whole = self.blocks[block as usize];
@@ -394,7 +395,7 @@ impl Ranges {
         self.insert(rest);
     }
 
-    /// A block that is none yet, without neighbours and death.
+    /// An unused block without neighbours and death.
     #[inline]
     fn spare(&mut self) -> Result<Index, TryReserveError> {
         if self.spare == NONE {
@@ -419,7 +420,7 @@ impl Ranges {
         Ok(())
     }
 
-    /// Leaves a block, which is in no bin, to be made again.
+    /// Makes a block, which is in no bin, unused.
     #[inline]
     fn discard(&mut self, block: Index) {
         let next = std::mem::replace(&mut self.spare, block);
@@ -470,7 +471,7 @@ impl Ranges {
     }
 }
 
-/// The bin of blocks of so many units, 1 or more: those of its power of two, and among them by the next bits.
+/// The bin of blocks of `units` units, 1 or more: by their power of two and the next bits below it.
 #[inline]
 fn bin_of(units: usize) -> usize {
     let top = units.ilog2();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Ranges against a model that knows of each unit what it has come back with: every state of small ones, and long
-//! random sequences on larger ones.
+//! Ranges compared with a model that knows the epochs with which each unit came back: every state of small ranges, and
+//! long random sequences on larger ones.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use super::*;
 /// Axes of the model.
 const AXES: usize = 3;
 
-/// The last epoch of each axis that somebody comes after, or that has to pass; 0 is none.
+/// The last epoch of each axis that a requester is ordered after, or that has to pass; 0 is none.
 type Epochs = [u64; AXES];
 
 /// Bytes of a unit.
@@ -29,14 +29,14 @@ fn comes_after(requester: &Epochs, death: &Epochs) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Unit {
     Taken,
-    /// Free, with all that is over when nothing uses it any more.
+    /// Free, with the epochs that have passed once it is unused.
     Free(Epochs),
 }
 
-/// A block: where it begins, how long it is, and, if it is free, its death, if that is known.
+/// A block: its start and length, and, if it is free, its death, if that is known.
 type Extent = (usize, usize, Option<Option<Vec<Epoch>>>);
 
-/// Ranges beside what they must know.
+/// Ranges and their model.
 #[derive(Clone)]
 struct Pair {
     ranges: Ranges,
@@ -71,7 +71,7 @@ impl Pair {
         true
     }
 
-    /// Takes `units` that may be in use: what is to be waited for must be all that uses them.
+    /// Takes `units` that may be in use. The returned frontier must cover all their uses.
     fn take_waiting(&mut self, units: usize) -> bool {
         let Some((taken, death)) = self.ranges.take_waiting(units * UNIT).unwrap() else { return false };
         let mut wait = [0; AXES];
@@ -115,7 +115,7 @@ impl Pair {
         blocks
     }
 
-    /// The bins, by the beginnings of their blocks.
+    /// The bins, with the starts of their blocks.
     fn bins(&self) -> Vec<(usize, Vec<usize>)> {
         let mut bins = Vec::new();
         for (bin, first) in self.ranges.bins.iter().enumerate() {
@@ -135,8 +135,8 @@ impl Pair {
         bins
     }
 
-    /// Checks the invariants: blocks cover the range, free ones are in the bins, and their deaths claim no less than is
-    /// true of each unit.
+    /// Checks the invariants: blocks cover the range, free ones are in the bins, and their deaths cover each unit's
+    /// epochs.
     fn check(&self) {
         let mut end = 0;
         for (start, length, death) in self.blocks() {
@@ -180,7 +180,7 @@ fn all_epochs(axes: usize, last: u64) -> Vec<Epochs> {
     all
 }
 
-/// Goes to every state that `units` of memory can come to by any sequence of steps, and returns how many there are.
+/// Explores every state of `units` of memory that a sequence of steps can reach, and returns their number.
 fn explore(units: usize, axes: usize, last: u64, capacity: u8) -> usize {
     let epochs = all_epochs(axes, last);
     let everything = [u64::MAX; AXES];
@@ -237,7 +237,7 @@ fn no_random_sequence_gives_memory_too_early_or_loses_any() {
         let mut random = Random::new(seed);
         let units = 1 + random.below(300) as usize;
         let mut pair = Pair::new(units, 1 + random.below(3) as u8);
-        // What has passed, and what each axis is at.
+        // The passed epochs, and the current epoch of each axis.
         let (mut passed, mut last) = ([0; AXES], [0; AXES]);
         for _ in 0..1000 {
             let axis = random.below(AXES as u32) as usize;
@@ -274,7 +274,7 @@ fn no_random_sequence_gives_memory_too_early_or_loses_any() {
     }
 }
 
-/// A block that queue 0 gives back goes to nobody else, though the request is refused once and may be made again.
+/// A block that queue 0 gives back goes to no other queue, though the request is refused once and may be repeated.
 #[test]
 fn a_block_that_was_refused_once_is_refused_again() {
     let mut pair = Pair::new(9, 8);
@@ -303,7 +303,7 @@ fn what_fits_best_is_taken_and_what_came_back_last() {
     assert_eq!(take(&mut ranges, 17).offset, one.offset);
 }
 
-/// A small piece that was used, at the beginning of a range, does not keep large ones from it.
+/// A small used piece at the beginning of a range does not prevent large allocations from it.
 #[test]
 fn what_may_be_used_is_taken_from_its_beginning_on() {
     let mut pair = Pair::new(100, 1);

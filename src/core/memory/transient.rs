@@ -260,7 +260,7 @@ impl Transient {
             *self.counted.get() = counted;
         }
         self.is_reserved.store(true, Ordering::Release);
-        // Of memory that not all GPUs get at, each operation asks the backing.
+        // If not all GPUs have access to the memory, each operation checks the backing.
         let address = backing.borrow().downcast::<DeviceBuffer>().map_or(0, DeviceBuffer::device_address);
         self.backing.store(backing.into_ptr(), Ordering::Release);
         self.address.store(address, Ordering::Release);
@@ -381,7 +381,7 @@ impl Transient {
         // SAFETY: the backing's own function, and the caller's mapping, which has a reference to this buffer.
         unsafe {
             iree!(map(backing.as_ptr(), mode, access, offset, length, mapping))?;
-            // What is mapped for a while is unmapped in the memory itself, wherever this buffer is by then.
+            // A scoped mapping is unmapped in the memory itself, whatever this buffer's memory is by then.
             if (*mapping).impl_.is_persistent() == 0 {
                 let this = std::mem::replace(&mut (*mapping).buffer, backing.into_ptr());
                 drop(BufferHandle::from_owned(this));

@@ -132,7 +132,7 @@ impl Alloca {
             self.tell(|trace| trace.wait(pool, None));
             return Ok(wait_for_release(observation));
         }
-        // What is not staged goes back when the allocation is dropped.
+        // Memory that is not staged is given back when the allocation is dropped.
         let Some(Reserved { reservation, .. }) = &self.reserved else {
             return Err(status!(INTERNAL, "the pool gave no memory"));
         };
@@ -197,7 +197,7 @@ impl Alloca {
         if self.reserved.is_some() {
             return Ok(None);
         }
-        // What is released from here on, or passes, wakes the observer, so one more look is enough.
+        // The observer is woken by releases and passed epochs from here on, so that one more attempt is enough.
         let observation = pool.observe()?;
         self.reserved = attempt()?;
         Ok(self.reserved.is_none().then_some(observation))
@@ -383,7 +383,7 @@ impl Operation for Dealloca<'_> {
     fn submitted(&mut self, queue: &Queue, epoch: u64) {
         let own = self.submitted.take();
         if let Some(buffer) = self.caller.or(own.as_deref()) {
-            // What a runtime looks at is in use until the GPU is done with it: the completion gives it back.
+            // For a runtime that tracks parts the memory is used until the GPU is done: then completion gives it back.
             if queue.gpu().part_gap() == 0 {
                 buffer.release_early(&Frontier::new([(queue.axis(), epoch)].into_iter()));
             }

@@ -33,7 +33,7 @@ fn deallocated(rig: &Rig, buffer: &BufferHandle) {
     wait(&done, 1).unwrap();
 }
 
-/// A pool over the device's slabs that has 4096 bytes to give.
+/// A pool over the device's slabs with 4096 bytes.
 fn small_pool(rig: &Rig) -> PoolRef {
     let mut pool = null_mut();
     // SAFETY: the device lives; the pool retains what it is made of; results go to locals.

@@ -181,7 +181,7 @@ impl Launch {
     #[inline(always)]
     pub fn usual_grid(&self, count: &[u32; 3]) -> Option<[u32; 3]> {
         let most = &self.most_workgroups;
-        // Of none, one less is more than any.
+        // 0 wraps around and exceeds every maximum.
         let fits = count.iter().zip(most).fold(true, |fits, (count, most)| fits & (count.wrapping_sub(1) < *most));
         fits.then(|| self.items(count))
     }
@@ -298,7 +298,7 @@ impl Launch {
     ) -> PatchDispatchArgs {
         let counts = match self.layout {
             ArgumentLayout::Hal { hidden, .. } => hidden.counts(),
-            // What the caller laid out is the caller's.
+            // Direct and indirect arguments are laid out by the caller.
             _ => CountPlaces::Absent,
         };
         let implicit_args = match counts {
@@ -439,7 +439,7 @@ pub fn check_workgroup(name: &str, limits: &LaunchLimits, size: [u32; 3]) -> Res
             "a workgroup of {size:?} of '{name}' exceeds the {workgroup_dims:?} work-items that {gpu} has in a dimension"
         ));
     }
-    // Of 16 bits each.
+    // No overflow: each has 16 bits.
     let items = size.iter().map(|size| u64::from(*size)).product::<u64>();
     if items > u64::from(*workgroup_size) {
         return Err(status!(

@@ -250,8 +250,7 @@ impl Transfer<'_> {
     /// The command for the whole transfer, if `queue` takes commands and one is enough.
     #[inline]
     fn command(&self, queue: &Queue, target: u64) -> Result<Option<pm4::Move>> {
-        // Who profiles wants the times of a kernel: nothing says when a packet processor has begun and ended with
-        // commands.
+        // Profiles need the times of a kernel: packet processors give no times for commands.
         if self.length > pm4::Move::MOST || !queue.takes_commands() {
             return Ok(None);
         }

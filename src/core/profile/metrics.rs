@@ -181,7 +181,7 @@ impl Folder {
             if let [_, _, format, content, ..] = bytes[..] {
                 folder.revision = u32::from(format) << 8 | u32::from(content);
             }
-            // Of another form its numbers are elsewhere.
+            // A table of an unknown form is ignored.
             folder.table = read_table(&bytes, &mut Values::new()).then_some(table);
         }
         folder.add(Metric::COMPUTE_ACTIVITY, device.join("gpu_busy_percent"), 1000);

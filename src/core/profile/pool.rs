@@ -78,7 +78,7 @@ mod tests {
         let take = |made: Result<i32>| pool.take(|| made, || status!(RESOURCE_EXHAUSTED, "too many"));
         let first = [take(Ok(1)).unwrap(), take(Ok(1)).unwrap()];
         assert_eq!([*first[0], *first[1]], [0, 1]);
-        // What was not made does not count.
+        // Failed calls of `make` do not count.
         for _ in 0..5 {
             let status = take(Err(status!(INTERNAL, "none made"))).unwrap_err();
             assert_eq!(status.code(), Code::INTERNAL, "{status}");

@@ -369,7 +369,8 @@ impl Operation for Execute<'_> {
     }
 
     fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
-        // Of a stream without a table: what binds one is another packet, as is what acquires copied commands.
+        // Only a stream without a table is a single packet: binding a table and acquiring copied commands take another
+        // one.
         let stream = self.claimed.as_ref().and(self.program.stream.as_deref())?;
         let (address, dwords) = stream.commands();
         (stream.packets() == 1).then_some(Lone::Command(address, dwords))

@@ -402,7 +402,7 @@ impl Program {
 
     /// True if everything recorded before a step is complete before the step starts.
     fn is_serial(&self, step: &Step) -> bool {
-        // Of an indirect dispatch the kernel in front is.
+        // In an indirect dispatch, the serial packet is the patch kernel in front.
         step.order().barrier && self.needs(step).0 == 1
     }
 

@@ -542,7 +542,7 @@ impl Image for LineImage<'_> {
     #[inline(always)]
     fn put(&mut self, offset: usize, bytes: &[u8]) {
         let target = &mut self.0[offset..offset + bytes.len()];
-        // Of as many as constants mostly are, the compiler makes moves of registers in place of a call.
+        // For the usual sizes of constants, the compiler emits register moves instead of a call.
         match bytes.len() {
             4 => target[..4].copy_from_slice(&bytes[..4]),
             8 => target[..8].copy_from_slice(&bytes[..8]),

@@ -93,7 +93,7 @@ impl Stream {
         if recording.is_one_shot() || steps.is_empty() || steps.len() < streams.least() {
             return Ok(None);
         }
-        // What is none of these dispatches, as each is noted.
+        // Recorded steps that are not such dispatches are in one of these lists.
         if !storage.specials.is_empty() || !storage.argument_buffers.is_empty() {
             return Ok(None);
         }

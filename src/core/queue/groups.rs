@@ -154,7 +154,7 @@ impl Groups {
     /// Returns true if `seen` are the current members.
     #[inline]
     pub fn are(&self, seen: &Seen) -> bool {
-        // What is seen is held, so that nothing else has come to its address.
+        // `seen` holds its list, so that no other list can have its address.
         let newest = self.newest.load(Ordering::Acquire).cast_const();
         seen.0.as_ref().is_some_and(|seen| Arc::as_ptr(seen) == newest)
     }

@@ -12,8 +12,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
-// Of the standard library: waking a thread is on the way of every host call, and costs a tenth of what parking_lot's
-// does.
+// From the standard library: every host call wakes a thread, which costs a tenth of parking_lot's wake-up.
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 

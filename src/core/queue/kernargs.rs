@@ -65,7 +65,7 @@ pub trait Image {
 impl Image for Kernargs {
     #[inline(always)]
     fn put(&mut self, offset: usize, bytes: &[u8]) {
-        // Of as many as constants mostly are, the compiler makes moves of registers in place of a call.
+        // For the usual sizes of constants, the compiler emits register moves instead of a call.
         match bytes.len() {
             4 => self.write(offset, &bytes[..4]),
             8 => self.write(offset, &bytes[..8]),

@@ -45,7 +45,7 @@ impl Pending {
                 value: self.value.load(Ordering::Relaxed),
             };
             let before = self.before.load(Ordering::Relaxed);
-            // What was read comes before this second look.
+            // Orders the reads above before the second read of the sequence.
             fence(Ordering::Acquire);
             if !sequence.is_multiple_of(2) {
                 // The system may have put the writer to sleep.
@@ -72,7 +72,7 @@ impl Pending {
             spin_loop();
             sequence = self.sequence.load(Ordering::Relaxed);
         }
-        // Who sees one of the stores to come sees the odd sequence.
+        // A reader that sees one of the following stores sees the odd sequence.
         fence(Ordering::Release);
         let before = self.value.load(Ordering::Relaxed);
         // Submissions on other queues may be noted out of the payloads' order: the larger payload is the later promise.

@@ -269,7 +269,7 @@ fn start(
     let name = format!("amdgpu_rs-{prefix}{}", queue.ordinal);
     let queue = queue.clone();
     thread::spawn(name, move || {
-        // What a panic was about to do has failed by its drop; the rest fails with the device.
+        // The submission in work at a panic was failed by its drop; the others fail with the device.
         while let Err(panic) = thunk::catch(|| body(&queue)) {
             queue.shared.lose(panic);
         }

@@ -432,7 +432,7 @@ impl<'ring> Emitter<'ring> {
         let mut kernargs = self.room.take(size_of::<PatchDispatchArgs>());
         kernargs.write(0, &patch.args.to_bytes());
         let patch = self.gpu.library_packet(patch, kernargs.address());
-        // What the kernel writes it makes visible itself.
+        // The kernel makes its own writes visible.
         self.dispatch(&patch, Order { release: HsaFenceScope::NONE, ..order });
         let counts = self.counts();
         if counts {

@@ -33,7 +33,7 @@ pub struct Submission {
     pub kernargs: KernargRing,
     /// PM4 commands, for packet processors that take them.
     pub commands: Option<KernargRing>,
-    /// The notification ring's end for records of epochs to come.
+    /// The producer's end of the notification ring, for records of future epochs.
     pub records: EpochProducer<Record>,
     /// Highest epoch of every other queue that this queue has waited for.
     pub waited: Box<[u64; MAX_QUEUES]>,

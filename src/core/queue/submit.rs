@@ -423,7 +423,7 @@ fn advance<S: Signals>(
             }
         }
         let progress = operation.emit(&mut emitter);
-        // What panics up to here leaves packets that do nothing, and nobody knows of it.
+        // A panic up to here leaves packets that do nothing, without a record.
         emitter.end();
         if wait_count > 0 {
             for wait in waits.iter() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The wake-up flag on which a submission thread sleeps.
 
-// Of the standard library: waking a thread costs a tenth of what parking_lot's does.
+// From the standard library: waking a thread costs a tenth of parking_lot's wake-up.
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

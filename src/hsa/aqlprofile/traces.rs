@@ -145,7 +145,7 @@ impl TracedAgent {
         // until the packets are deleted, or for ever.
         let status = unsafe { create(&mut handle, packets.as_mut_ptr(), request, allocate, free, copy, data) };
         if let Err(error) = self.library.check("aqlprofile_att_create_packets", status) {
-            // What it had allocated by then the library gives back when the process ends.
+            // The library frees its allocations for the failed call when the process ends.
             std::mem::forget(memory);
             return Err(error.into());
         }

@@ -81,7 +81,7 @@ impl Session {
         self.sink()?.write(self.chunk(ContentType::EXECUTABLES), &records)?;
         if self.wants(ProfileData::EXECUTABLE_METADATA | ProfileData::EXECUTABLE_TRACES) {
             for executable in &executables {
-                // What lacks one of these does not lose what else there is to write.
+                // An executable without one of these does not prevent other records.
                 match executable.code_object_record() {
                     Ok(record) => self.sink()?.write_bytes(self.chunk(ContentType::CODE_OBJECTS), &record)?,
                     Err(status) => self.fail(status),
@@ -130,8 +130,8 @@ impl Session {
     }
 
     fn write_events(&self) -> Result<()> {
-        // What an event refers to was logged before it, so it is taken after it: traces and samples, then device
-        // events, then those of their submissions, then metadata.
+        // An object was logged before the events that refer to it, so it is taken after them: traces and samples, then
+        // device events, then queue events, then metadata.
         let mut traces: Vec<_> = self.queues.iter().map(|logs| logs.traces.take().events).collect();
         let samples: Vec<_> = self.queues.iter().map(|logs| logs.samples.take().events.concat()).collect();
         let logs = self.queues.iter();

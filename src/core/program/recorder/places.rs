@@ -171,7 +171,7 @@ fn reach_to(reach: &mut [u64], index: usize, offset: u64) {
 fn forget(storage: &mut Storage, lines: Span) {
     storage.templates.truncate(lines.start as usize);
     let mut reach = std::mem::take(&mut storage.reach);
-    // What was used stays so.
+    // Used slots stay marked as used.
     reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
     let words = storage.bound().flat_map(|(bindings, _)| bindings.iter().copied());
     for (index, offset) in words.filter_map(Place::in_table) {

@@ -70,7 +70,7 @@ impl<O: Operation> Operation for Traced<O> {
         let mut prepared = self.operation.prepare(queue, waits)?;
         if let (Prepared::Ready(demand), Some(trace)) = (&mut prepared, &mut self.note.0) {
             if trace.packets.parts == 0 {
-                // What has nothing to wait for is ready when it is submitted.
+                // A submission that was not deferred is ready when it is submitted.
                 trace.ready = if trace.was_deferred { host_time() } else { trace.submitted };
             }
             let Trace { session, packets, .. } = &mut **trace;
