@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Builds IREE's runtime with CMake, from the tree that the driver's bindings are made of, and links it.
+//! Builds IREE's runtime with CMake, from the tree of the driver's bindings, and links it.
 //!
 //! Output, below `OUT_DIR`: what `CMakeLists.txt` says. The driver's build script
 //! finds `iree_config.txt` in `DEP_IREE_RUNTIME_CONFIG`.
@@ -13,7 +13,7 @@ use std::process::Command;
 
 use build_support::{find_tree, plain_path};
 
-/// The least version of CMake that IREE accepts.
+/// The lowest version of CMake that IREE accepts.
 const CMAKE_VERSION: (u32, u32) = (3, 26);
 
 /// Parts of an IREE tree that the build reads.
@@ -58,8 +58,7 @@ fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// A folder of their own for the compilers that the environment names: CMake
-/// cannot change them in one that it has configured.
+/// A build folder for the compilers in the environment: CMake cannot change the compilers of a configured folder.
 fn build_dir() -> Result<PathBuf, String> {
     let mut hasher = DefaultHasher::new();
     for variable in ["CC", "CFLAGS", "CXX", "CXXFLAGS"] {
@@ -70,7 +69,7 @@ fn build_dir() -> Result<PathBuf, String> {
     Ok(plain_path(Path::new(&out_dir))?.join(format!("{:016x}", hasher.finish())))
 }
 
-/// The search path for CMake and what it calls, with set-up's CMake first.
+/// The search path for CMake and its tools, with set-up's CMake first.
 fn tool_path(root: &Path) -> Result<OsString, String> {
     let mut folders = vec![root.join("build/venv/bin")];
     folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));

@@ -87,9 +87,9 @@ kernargs! {
 kernargs! {
     /// Arguments of [`Kernel::Copy`](crate::Kernel::Copy).
     CopyArgs: 40 {
-        /// Where the first tile begins in the source; with no tiles, the first byte to read.
+        /// Address of the first tile in the source; with no tiles, the first byte to read.
         source: u64 = 0,
-        /// Where the first tile begins in the target; with no tiles, the first byte to write.
+        /// Address of the first tile in the target; with no tiles, the first byte to write.
         target: u64 = 8,
         /// Tiles that hold the range; 0 for one below 16 bytes.
         tile_count: u32 = 16,
@@ -125,7 +125,7 @@ kernargs! {
 }
 
 /// [`PatchDispatchArgs::header_setup`] for a dispatch whose packet begins with `dispatch` (header low, setup high):
-/// that, and behind it the first word of the barrier-AND packet that takes its place if there is nothing to do, with
+/// `dispatch`, followed by the first word of the barrier-AND packet that replaces it if there is nothing to do, with
 /// the same barrier bit and fences.
 pub fn header_setups(dispatch: u32) -> u64 {
     /// The packet type, bits 0 to 7 of a header, and barrier-AND (HSA System Architecture 1.2, section 2.9.1).
@@ -140,9 +140,9 @@ kernargs! {
     Fixup: 16 {
         /// Added to the address in the table.
         offset: u64 = 0,
-        /// Where it goes, in bytes from [`BindArgs::target`] on; a multiple of 8.
+        /// The target of the address, in bytes from [`BindArgs::target`] on; a multiple of 8.
         target: u32 = 8,
-        /// Which of the table.
+        /// The index in the table.
         index: u32 = 12,
     }
 }

@@ -2,9 +2,9 @@
 //! The device library: the few kernels that the driver itself dispatches, to fill and copy memory, to complete
 //! dispatches whose workgroup counts lie in device memory, and to write addresses into arguments that stay there.
 //!
-//! [`select`] gives the prebuilt code object for a GPU, [`plan_fill`], [`plan_copy`], [`plan_patch_dispatch`] and
-//! [`plan_bind`] say how to launch its kernels. The kernels' sources, with their contracts, are in `kernels/`;
-//! `README.md` says how to rebuild the prebuilt files.
+//! [`select`] returns the prebuilt code object for a GPU; [`plan_fill`], [`plan_copy`], [`plan_patch_dispatch`] and
+//! [`plan_bind`] plan launches of its kernels. The kernels' sources, with their contracts, are in `kernels/`;
+//! `README.md` describes how the prebuilt files are rebuilt.
 
 mod kernargs;
 mod plan;
@@ -43,11 +43,11 @@ macro_rules! embed {
 /// built.
 pub static CODE_OBJECTS: &[CodeObject] = &include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// No embedded code object runs on a GPU.
+/// The error for a GPU that no embedded code object runs on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the device library has no code object for `{isa}` (embedded: {embedded}); {remedy}")]
 pub struct NoCodeObject {
-    /// The ISA as it was asked for.
+    /// The ISA that was asked for.
     pub isa: String,
     /// Targets of the embedded code objects.
     pub embedded: String,
@@ -58,11 +58,11 @@ pub struct NoCodeObject {
 /// The code object for a GPU, given as an HSA ISA name (`amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-`), a target id
 /// (`gfx90a:xnack-`) or a processor (`gfx1100`, `gfx11-generic`).
 ///
-/// Of those that run on it, the one compiled for most of its target id is taken: for the processor and both feature
-/// settings, for the processor, for its generic target.
+/// Of those that run on it, the most specific one is taken: for the processor and both feature settings, for the
+/// processor, for its generic target.
 ///
 /// # Errors
-/// [`NoCodeObject`] when none does; it lists what is embedded.
+/// [`NoCodeObject`] if none does, with a list of the embedded ones.
 pub fn select(isa: &str) -> Result<&'static CodeObject, NoCodeObject> {
     select_from(CODE_OBJECTS, isa)
 }
@@ -80,7 +80,7 @@ fn select_from<'a>(code_objects: &'a [CodeObject], isa: &str) -> Result<&'a Code
     })
 }
 
-/// How to build in a code object for a processor, or for a GPU whose name is none.
+/// The build option that embeds a code object for a processor, or for a GPU with an unknown name.
 fn remedy(processor: Option<Processor>) -> String {
     match processor {
         Some(processor) if processor.info().is_some() => format!(
@@ -91,7 +91,7 @@ fn remedy(processor: Option<Processor>) -> String {
     }
 }
 
-/// The target that an ELF header states; `None` if it states none that is known.
+/// The target in an ELF header; `None` if it has no known one.
 fn target_of(elf: &[u8]) -> Option<TargetId> {
     // `EI_ABIVERSION` and `e_flags` of ELF64 (System V gABI).
     let abi_version = *elf.get(8)?;
@@ -99,7 +99,7 @@ fn target_of(elf: &[u8]) -> Option<TargetId> {
     TargetId::from_elf(e_flags, abi_version).ok()
 }
 
-/// How much of a target id the code was compiled for.
+/// The specificity of a target id: the number of properties that the code was compiled for.
 fn specificity(target: &TargetId) -> usize {
     let exact = matches!(target.processor, Processor::Exact { .. });
     let set = |feature| usize::from(matches!(feature, Feature::On | Feature::Off));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How a fill, a copy or a patch becomes a kernel launch: pure functions from the operation to the kernel, its
+//! Plans of fills, copies and patches as kernel launches: pure functions from the operation to the kernel, its
 //! arguments and its grid.
 //!
 //! A transfer is cut into tiles, [`BLOCKS_PER_ITEM`] blocks of 16 bytes for each work-item of a wave, which end at a
-//! multiple of 16; only the first may begin before the transfer. One wave does one tile, at least one wave runs, at
-//! most [`WAVES_PER_COMPUTE_UNIT`] for each compute unit; with fewer waves than tiles each takes every n-th. A
-//! workgroup is one wave.
+//! multiple of
+//! 16. Only the first may begin before the transfer. One wave transfers one tile. At least one wave runs, and at most
+//!     [`WAVES_PER_COMPUTE_UNIT`] for each compute unit; with fewer waves than tiles, each of n waves transfers every
+//!     n-th tile. A workgroup is one wave.
 
 use crate::kernargs::{BindArgs, CopyArgs, FillArgs, PatchDispatchArgs};
 
@@ -29,7 +30,7 @@ const BIND_WORK_ITEMS: u32 = 64;
 /// Longest fill or copy in bytes (4 TiB): tiles are counted in 32 bits.
 pub const MAX_TRANSFER_LENGTH: u64 = 1 << 42;
 
-/// Where the payload of an update begins in its kernarg block, in bytes: behind the copy's arguments.
+/// Offset of the payload of an update in its kernarg block, in bytes: behind the copy's arguments.
 pub const UPDATE_PAYLOAD_OFFSET: usize = 48;
 
 /// Alignment of an update's kernarg block in bytes, so that its payload is read in aligned blocks.
@@ -106,7 +107,7 @@ pub struct Launch<Args> {
     pub workgroup_size: u16,
 }
 
-/// An operation that no kernel performs.
+/// The error for an operation that no kernel performs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A pattern length other than a power of two up to 16.
@@ -162,8 +163,8 @@ pub fn plan_fill(device: DeviceShape, target: u64, length: u64, pattern: &[u8]) 
     Ok(launch(Kernel::Fill, args, tiles.wave_count, device.wavefront_size))
 }
 
-/// The halves of a block of `pattern` over and over, the first of which begins `phase` bytes into the block; none for a
-/// pattern of other than 1, 2, 4, 8 or 16 bytes.
+/// The two halves of a block that repeats `pattern`, which begins `phase` bytes into the block; none for a pattern of
+/// other than 1, 2, 4, 8 or 16 bytes.
 #[inline]
 fn repeat(pattern: &[u8], phase: u64) -> Option<[u64; 2]> {
     let half = match *pattern {
@@ -235,14 +236,14 @@ fn check_range(address: u64, length: u64) -> Result<(), PlanError> {
     }
 }
 
-/// The tiles that hold a range and end where it does.
+/// The tiles of a range. They end at the range's end.
 struct Tiles {
     /// Begin of the first tile. It may lie before the range, and wrap around below address 0.
     base: u64,
     count: u32,
     /// Offset of the range in the first tile.
     first: u32,
-    /// Waves that do them.
+    /// The number of waves that transfer them.
     wave_count: u32,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Where IREE's sources are.
+//! The location of IREE's sources.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ const SOURCE_VARIABLE: &str = "IREE_SOURCE_DIR";
 /// The IREE checkout that the environment names, else `build/iree` in the project's root; for a build script, which
 /// runs again when the variable changes.
 ///
-/// # Errors
+/// The places that were tried, if none is a checkout.
 /// Says which places were looked at when none is a checkout.
 pub fn find_tree(project_root: &Path) -> Result<PathBuf, String> {
     println!("cargo::rerun-if-env-changed={SOURCE_VARIABLE}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Paths that IREE's build can take.
+//! Paths that IREE's build accepts.
 
 use std::env;
 use std::fs;
@@ -8,11 +8,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A path to `folder` that IREE's CMake files and the first lines of Python's scripts can take: itself, or a link to it
-/// where it holds a blank or anything else that they do not quote.
+/// A path to `folder` that IREE's CMake files and the first lines of Python's scripts accept: `folder` itself, or a
+/// link to it if its path has a blank or another character that they do not quote.
 ///
 /// # Errors
-/// When the link cannot be made, with why.
+/// The error of making the link.
 pub fn plain_path(folder: &Path) -> Result<PathBuf, String> {
     let is_plain = |path: &Path| {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);

@@ -53,7 +53,7 @@ pub struct CodeObject<'a> {
     pub dynamic_symbols: Vec<Symbol<'a>>,
     /// Dynamic relocations in file order.
     pub relocations: Vec<Relocation>,
-    /// Kernels may write to a part of it: a writable segment is not, as a whole, for relocations alone
+    /// True if kernels may write to a part of it: a writable segment is not as a whole for relocations only
     /// (`PT_GNU_RELRO`).
     pub has_writable_data: bool,
     metadata_note: Option<&'a [u8]>,
@@ -64,7 +64,7 @@ pub struct CodeObject<'a> {
 pub struct Segment<'a> {
     /// First address.
     pub address: u64,
-    /// Size in memory in bytes; what exceeds `data` is zero.
+    /// Size in memory in bytes; bytes past `data` are zero.
     pub memory_size: u64,
     /// Alignment in bytes, a power of two.
     pub alignment: u64,
@@ -100,7 +100,7 @@ impl SymbolTable {
         }
     }
 
-    /// Its name as a section.
+    /// The name of the section.
     pub fn section_name(self) -> &'static str {
         match self {
             Self::Static => ".symtab",

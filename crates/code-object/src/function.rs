@@ -13,7 +13,7 @@ pub struct Function {
     pub name: String,
     /// Symbol of the kernel descriptor.
     pub symbol: String,
-    /// Work-items of a workgroup; if `dynamic_workgroup_size`, what the real size is a multiple of.
+    /// Work-items of a workgroup; if `dynamic_workgroup_size`, divisors of the actual size.
     pub workgroup_size: [u32; 3],
     /// True if the caller chooses the workgroup size at each dispatch.
     pub dynamic_workgroup_size: bool,

@@ -30,7 +30,7 @@ pub enum HiddenValue {
 }
 
 impl HiddenValue {
-    /// All of them, in the order of their discriminants.
+    /// All hidden values, in the order of their discriminants.
     pub const ALL: [Self; 8] = [
         Self::BlockCountX,
         Self::BlockCountY,
@@ -42,7 +42,7 @@ impl HiddenValue {
         Self::DynamicLdsSize,
     ];
 
-    /// Its `.value_kind` and its size in bytes.
+    /// The `.value_kind`, and the size in bytes.
     const fn kind(self) -> (&'static str, u32) {
         match self {
             Self::BlockCountX => ("hidden_block_count_x", 4),
@@ -56,7 +56,7 @@ impl HiddenValue {
         }
     }
 
-    /// Bytes of it.
+    /// The size in bytes.
     pub const fn size(self) -> usize {
         self.kind().1 as usize
     }
@@ -64,9 +64,9 @@ impl HiddenValue {
 
 /// Arguments that are zero in every dispatch, with their sizes in bytes.
 ///
-/// Offsets and remainders are, as grids begin at 0 and have whole workgroups only. Of a default queue and a completion
-/// action, by which a kernel launches others, and of a grid over several GPUs there is none: AMD's HIP runtime passes
-/// zeros then, too (`VirtualGPU::submitKernelInternal` of CLR's `rocvirtual.cpp`).
+/// Offsets and remainders are zero, because grids begin at 0 and have whole workgroups only. There is no default queue
+/// and no completion action, with which a kernel launches others, and no grid over several GPUs: AMD's HIP runtime
+/// passes zeros for these, too (`VirtualGPU::submitKernelInternal` of CLR's `rocvirtual.cpp`).
 const ZEROS: [(&str, u32); 9] = [
     ("hidden_remainder_x", 2),
     ("hidden_remainder_y", 2),
@@ -79,17 +79,18 @@ const ZEROS: [(&str, u32); 9] = [
     ("hidden_multigrid_sync_arg", 8),
 ];
 
-/// Arguments that compilers list of a kernel of which they do not know what it reads, without optimization for one.
-/// There is no way to provide them, so that they are zero then, and refused where a kernel surely reads them.
+/// Arguments that compilers list, without optimization for example, if they do not know which arguments a kernel reads.
+/// They cannot be provided. They are zero then, and the kernel is refused if it surely reads them.
 ///
-/// A kernel that lists a default queue, which only OpenCL has, and a grid over several GPUs, which only HIP has, is one
-/// that its compiler knew nothing of: LLVM leaves out what a function cannot read (`AMDGPUAttributor`).
+/// A kernel that lists a default queue, which only OpenCL has, and a grid over several GPUs, which only HIP has, was
+/// compiled without that knowledge: LLVM omits arguments that a function cannot read (`AMDGPUAttributor`).
 const GUESSED: [(&str, u32); 3] = [("hidden_hostcall_buffer", 8), ("hidden_heap_v1", 8), ("hidden_queue_ptr", 8)];
 
 /// The offset of an argument that a kernel does not have.
 const ABSENT: u32 = u32::MAX;
 
-/// Where a kernel reads what dispatches write, in bytes from the start of its kernargs.
+/// The offsets at which a kernel reads the hidden arguments that dispatches write, in bytes from the start of its
+/// kernargs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HiddenPlaces([u32; HiddenValue::ALL.len()]);
 
@@ -97,7 +98,7 @@ impl HiddenPlaces {
     /// The places of a kernel that reads no hidden arguments.
     pub const NONE: Self = Self([ABSENT; _]);
 
-    /// Where `value` is, if the kernel reads it.
+    /// The offset of `value`; none if the kernel does not read it.
     #[inline]
     pub fn get(&self, value: HiddenValue) -> Option<u32> {
         let offset = self.0[value as usize];
@@ -110,7 +111,7 @@ impl HiddenPlaces {
         self.0 == Self::NONE.0
     }
 
-    /// Where the workgroup counts are, three `u32` in a row; [`CountPlaces::Apart`] where a kernel has others.
+    /// The place of the workgroup counts, three consecutive `u32`; [`CountPlaces::Apart`] if they are elsewhere.
     pub fn counts(&self) -> CountPlaces {
         match [self.0[0], self.0[1], self.0[2]] {
             [ABSENT, ABSENT, ABSENT] => CountPlaces::Absent,
@@ -120,23 +121,23 @@ impl HiddenPlaces {
     }
 }
 
-/// Where a kernel reads its workgroup counts.
+/// The place at which a kernel reads its workgroup counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountPlaces {
     /// The kernel reads no workgroup counts.
     Absent,
     /// Three `u32` from this byte of the kernargs on.
     InARow(u32),
-    /// Not all three, or not behind each other. No compiler does that.
+    /// Not all three, or not consecutive. No compiler does that.
     Apart,
 }
 
 /// A kernel's hidden arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HiddenArguments {
-    /// Where it reads what dispatches write.
+    /// The offsets of the arguments that dispatches write.
     pub places: HiddenPlaces,
-    /// The kind of the first argument that the kernel surely reads and no dispatch provides.
+    /// The kind of the first argument that the kernel surely reads and that no dispatch provides.
     pub unprovided: Option<String>,
 }
 

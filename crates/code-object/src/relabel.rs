@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Code objects for generic targets on runtimes that know none.
+//! Code objects for generic targets on runtimes that do not know generic targets.
 
 use std::borrow::Cow;
 
@@ -8,16 +8,16 @@ use crate::error::{Error, Result};
 use crate::processor::Processor;
 use crate::target::{Feature, TargetId};
 
-/// `elf` as the runtime of an agent takes it that lists `isas`.
+/// Converts `elf` to a form that the runtime of an agent with the ISAs `isas` accepts.
 ///
 /// Code for a generic target runs unchanged on each of its processors (AMDGPUUsage "Generic Processors"), but not every
-/// runtime knows that: ROCR of ROCm 6.2 finds no ISA of such a name (`core/runtime/isa.cpp`) and refuses to load the
-/// file, and its agents list their processor alone, where those of ROCm 7.0 list its generic target, too. For such an
-/// agent the header of a copy names the processor, in code object version 5, which differs from 6 by having no generic
-/// targets and which older runtimes know.
+/// runtime supports that: ROCR of ROCm 6.2 finds no ISA of such a name (`core/runtime/isa.cpp`) and refuses to load the
+/// file. Its agents list only their processor; those of ROCm 7.0 list its generic target, too. For such an agent, the
+/// header of a copy names the processor, in code object version 5, which older runtimes know and which differs from 6
+/// only by the lack of generic targets.
 ///
 /// # Errors
-/// An ELF header that is none of an AMDGPU code object.
+/// An ELF header that is not one of an AMDGPU code object.
 pub fn for_agent<'a>(elf: &'a [u8], isas: &[TargetId]) -> Result<Cow<'a, [u8]>> {
     const EI_ABIVERSION: usize = 8;
     const VERSION_5: u8 = 3;

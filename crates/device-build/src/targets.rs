@@ -115,7 +115,7 @@ pub fn selectors() -> Vec<String> {
 /// commas, semicolons or white space; an empty list is `default`.
 ///
 /// # Errors
-/// [`UnknownSelector`] for the first name that is none.
+/// [`UnknownSelector`] for the first unknown name.
 pub fn expand(list: &str) -> Result<Vec<Processor>, UnknownSelector> {
     let mut names = list.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace()).filter(|name| !name.is_empty());
     let mut chosen = Vec::new();

@@ -7,27 +7,27 @@ use std::process::Command;
 
 use amdgpu_code_object::Processor;
 
-/// The tool set that the checked-in files are made with: Debian's packages `clang-22` and `lld-22`.
+/// The toolchain of the checked-in files: Debian's packages `clang-22` and `lld-22`.
 pub const DEFAULT_TOOLCHAIN: &str = "clang-22";
 
-/// How to name a tool set.
+/// The names of toolchains, for messages.
 pub const TOOLCHAINS: &str = "`clang-22` (Debian's packages clang-22 and lld-22), `rocm` (ROCM_PATH, else /opt/rocm), \
      `rocm:<folder>`, or `zig` (the Python package ziglang: `pip install ziglang`)";
 
 /// A compiler and a linker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolchain {
-    /// The compiler, with the arguments that come first.
+    /// The compiler with its first arguments.
     compiler: Vec<PathBuf>,
-    /// The linker, likewise.
+    /// The linker with its first arguments.
     linker: Vec<PathBuf>,
 }
 
 impl Toolchain {
-    /// The tool set of this name; see [`TOOLCHAINS`].
+    /// The toolchain of this name; see [`TOOLCHAINS`].
     ///
     /// # Errors
-    /// An unknown name, or one whose tools are not to be found.
+    /// An unknown name, or missing tools.
     pub fn find(name: &str) -> Result<Self, String> {
         match name.split_once(':').unwrap_or((name, "")) {
             // Only of this one is known what it warns of.
@@ -79,7 +79,7 @@ impl Toolchain {
     /// Compiles the kernels in `kernels` for one target into `out_dir/<target>.co` and returns that path.
     ///
     /// # Errors
-    /// A tool that cannot be started, and what a tool said when it failed.
+    /// A tool that cannot be started, or the output of a tool that failed.
     pub fn compile(&self, kernels: &Path, target: Processor, out_dir: &Path) -> Result<PathBuf, String> {
         let object = out_dir.join(format!("{target}.o"));
         let code_object = out_dir.join(format!("{target}.co"));

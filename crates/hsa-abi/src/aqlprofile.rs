@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! ROCm's aqlprofile library: what it makes packets of that count events on a GPU or trace its waves, and the types of
-//! its functions (`aql_profile_v2.h`, version 1 of the library).
+//! ROCm's aqlprofile library, which makes packets that count events on a GPU or trace its waves: types of its functions
+//! and their arguments (`aql_profile_v2.h`, version 1 of the library).
 
 #![allow(non_camel_case_types)]
 
@@ -23,7 +23,7 @@ pub struct AqlProfileVersion {
 
 assert_layout!(AqlProfileVersion, size 12, major @ 0, minor @ 4, patch @ 8);
 
-/// An agent that was registered.
+/// A registered agent.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AqlProfileAgent {
@@ -31,7 +31,7 @@ pub struct AqlProfileAgent {
     pub handle: u64,
 }
 
-/// Packets that were made, and the memory that they use.
+/// Packets made by the library, and their memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AqlProfileHandle {
@@ -40,7 +40,7 @@ pub struct AqlProfileHandle {
 }
 
 c_enum! {
-    /// Which of the structs that describe an agent is given.
+    /// The version of the struct that describes an agent.
     AqlProfileAgentVersion: u32 {
         /// [`AqlProfileAgentInfo`].
         V1 = 2,
@@ -88,7 +88,7 @@ c_enum! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AqlProfileEvent {
-    /// Which instance of the block.
+    /// The instance of the block.
     pub block_index: u32,
     /// The event's number in the block.
     pub event_id: u32,
@@ -104,11 +104,11 @@ assert_layout!(AqlProfileEvent, size 16, block_index @ 0, event_id @ 4, flags @ 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AqlProfileRequest {
-    /// On which agent.
+    /// The agent.
     pub agent: AqlProfileAgent,
     /// The events, which are copied.
     pub events: *const AqlProfileEvent,
-    /// How many.
+    /// The number of events.
     pub event_count: u32,
 }
 
@@ -120,9 +120,9 @@ assert_layout!(AqlProfileRequest, size 24, agent @ 0, events @ 8, event_count @ 
 pub struct AqlProfilePackets {
     /// Resets the counters and starts them.
     pub start: AmdPm4IbPacket,
-    /// Stops them.
+    /// Stops the counters.
     pub stop: AmdPm4IbPacket,
-    /// Reads them to memory.
+    /// Copies the counters to memory.
     pub read: AmdPm4IbPacket,
 }
 
@@ -140,7 +140,7 @@ c_enum! {
         SIMD_SELECTION = 8,
         /// Bytes of memory for it: the lower 32 bits.
         BUFFER_SIZE = 10,
-        /// The upper ones.
+        /// Bytes of memory for it: the upper 32 bits.
         BUFFER_SIZE_HIGH = 11,
         /// Timestamps of the system-wide clock: 2 for none.
         RT_TIMESTAMP = 12,
@@ -151,9 +151,9 @@ c_enum! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AqlTraceParameter {
-    /// Which.
+    /// The parameter.
     pub name: AqlTraceParameterName,
-    /// Its value.
+    /// The value.
     pub value: u32,
 }
 
@@ -163,11 +163,11 @@ assert_layout!(AqlTraceParameter, size 8, name @ 0, value @ 4);
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AqlTraceRequest {
-    /// On which agent.
+    /// The agent.
     pub agent: HsaAgent,
-    /// How, which is copied.
+    /// The parameters, which are copied.
     pub parameters: *const AqlTraceParameter,
-    /// How many.
+    /// The number of parameters.
     pub parameter_count: u32,
 }
 
@@ -179,23 +179,23 @@ assert_layout!(AqlTraceRequest, size 24, agent @ 0, parameters @ 8, parameter_co
 pub struct AqlTracePackets {
     /// Begins a trace.
     pub start: AmdPm4IbPacket,
-    /// Ends it.
+    /// Ends the trace.
     pub stop: AmdPm4IbPacket,
 }
 
 assert_layout!(AqlTracePackets, size 128, start @ 0, stop @ 64);
 
-/// A code object that a trace is told of.
+/// A code object that is announced to a trace.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AqlTraceCodeObject {
     /// Identifier in the trace.
     pub id: u64,
-    /// Where it was loaded, as a distance from its own addresses.
+    /// The difference of loaded addresses and its own addresses.
     pub address: u64,
-    /// How long it is there.
+    /// The size in memory in bytes.
     pub length: u64,
-    /// On which agent.
+    /// The agent.
     pub agent: HsaAgent,
     /// [`Self::UNLOAD`], [`Self::FROM_START`].
     pub flags: u32,
@@ -204,9 +204,9 @@ pub struct AqlTraceCodeObject {
 assert_layout!(AqlTraceCodeObject, size 40, id @ 0, address @ 8, length @ 16, agent @ 24, flags @ 32);
 
 impl AqlTraceCodeObject {
-    /// It is there no more.
+    /// The code object is unloaded.
     pub const UNLOAD: u32 = 1;
-    /// It was there before the trace began.
+    /// The code object was loaded before the trace began.
     pub const FROM_START: u32 = 2;
 }
 
@@ -220,16 +220,16 @@ impl AqlProfileBuffer {
     pub const DEVICE_ACCESS: u32 = 1 << 0;
     /// The host accesses it.
     pub const HOST_ACCESS: u32 = 1 << 1;
-    /// [`hint`](Self::hint): nothing is said of caches.
+    /// [`hint`](Self::hint): no requirement for caches.
     pub const NO_HINT: u32 = 0;
-    /// [`hint`](Self::hint): the host's.
+    /// [`hint`](Self::hint): host memory.
     pub const HOST: u32 = 1;
     /// [`hint`](Self::hint): no cache of the GPU may keep it.
     pub const UNCACHED: u32 = 2;
-    /// [`hint`](Self::hint): the GPU may keep it in caches; what commands are in.
+    /// [`hint`](Self::hint): the GPU may cache it; for commands.
     pub const NONCOHERENT: u32 = 4;
 
-    /// Such memory with this hint.
+    /// The flags for memory with these accesses and this hint.
     pub const fn new(access: u32, hint: u32) -> Self {
         Self(access | hint << 2)
     }
@@ -249,18 +249,18 @@ impl AqlProfileBuffer {
 pub type AqlProfileAllocate =
     unsafe extern "C" fn(memory: *mut *mut c_void, size: u64, flags: AqlProfileBuffer, data: *mut c_void) -> HsaStatus;
 
-/// Frees it.
+/// Frees the memory.
 pub type AqlProfileFree = unsafe extern "C" fn(memory: *mut c_void, data: *mut c_void);
 
-/// Copies to it.
+/// Copies to the memory.
 pub type AqlProfileCopy =
     unsafe extern "C" fn(target: *mut c_void, source: *const c_void, size: usize, data: *mut c_void) -> HsaStatus;
 
-/// Takes one value of an event: there is one for each instance of what counts it.
+/// Receives one value of an event. There is one for each instance that counts it.
 pub type AqlProfileTake =
     unsafe extern "C" fn(event: AqlProfileEvent, instance: u64, value: u64, data: *mut c_void) -> HsaStatus;
 
-/// Takes what was traced in a shader engine.
+/// Receives the trace of a shader engine.
 pub type AqlTraceTake =
     unsafe extern "C" fn(shader_engine: u32, bytes: *mut c_void, length: u64, data: *mut c_void) -> HsaStatus;
 

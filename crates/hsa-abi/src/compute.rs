@@ -26,7 +26,7 @@ pub const COMPUTE_PGM_RSRC3: u32 = 0x2e28;
 /// Where gfx90a and gfx942 have it (`gc_9_4_3_offset.h`, where it is 0x0e2d from the first register of a die, 0x2000;
 /// for gfx90a, `Dispatch.cpp` of `kfdtest`).
 pub const GFX9_COMPUTE_PGM_RSRC3: u32 = 0x2e2d;
-/// The first of sixteen: what waves begin with in SGPRs.
+/// The first of sixteen user-data registers: initial values of SGPRs of waves.
 pub const COMPUTE_USER_DATA_0: u32 = 0x2e40;
 
 /// [`COMPUTE_DISPATCH_INITIATOR`]: compute shaders start.

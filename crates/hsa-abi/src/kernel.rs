@@ -2,8 +2,8 @@
 
 //! Kernel descriptors (AMDGPUUsage "Kernel Descriptor").
 
-/// The 64-byte kernel descriptor: the symbol `<kernel>.kd`, what a dispatch packet's
-/// `kernel_object` points to once loaded. 64-byte aligned.
+/// The 64-byte kernel descriptor: the symbol `<kernel>.kd`. The `kernel_object` of a dispatch packet is its loaded
+/// address, 64-byte aligned.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelDescriptor {
@@ -25,7 +25,7 @@ pub struct KernelDescriptor {
     pub compute_pgm_rsrc1: Rsrc1,
     /// `COMPUTE_PGM_RSRC2`.
     pub compute_pgm_rsrc2: Rsrc2,
-    /// Which user SGPRs the kernel wants, and its wave size.
+    /// The user SGPRs that the kernel needs, and its wave size.
     pub kernel_code_properties: KernelCodeProperties,
     /// Preload of kernel arguments into user SGPRs.
     pub kernarg_preload: KernargPreload,

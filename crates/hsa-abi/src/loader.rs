@@ -23,7 +23,7 @@ c_enum! {
         CODE_OBJECT_STORAGE_MEMORY_SIZE = 6,
         /// `c_int` file descriptor.
         CODE_OBJECT_STORAGE_FILE = 7,
-        /// `i64`: what to add to an address in the code object to get the loaded one.
+        /// `i64`: the difference of a loaded address and the code object's address.
         LOAD_DELTA = 8,
         /// `u64` address where it is loaded.
         LOAD_BASE = 9,
@@ -78,7 +78,7 @@ pub type HsaLoadedCodeObjectCallback =
     unsafe extern "C" fn(HsaExecutable, HsaLoadedCodeObject, data: *mut c_void) -> HsaStatus;
 
 /// `hsa_ven_amd_loader_1_01_pfn_t`: the table that `hsa_system_get_major_extension_table` fills for
-/// [`AMD_LOADER`](crate::HsaExtension::AMD_LOADER) version 1, up to what 1.01 has.
+/// [`AMD_LOADER`](crate::HsaExtension::AMD_LOADER) version 1, up to the functions of 1.01.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HsaVenAmdLoaderTable {

@@ -29,7 +29,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// `hsa_fence_scope_t`: how far a packet's acquire or release fence reaches.
+    /// `hsa_fence_scope_t`: the scope of a packet's acquire or release fence.
     HsaFenceScope: u8 {
         /// No fence.
         NONE = 0,
@@ -132,7 +132,7 @@ pub struct AgentDispatchPacket {
     pub dispatch_type: u16,
     /// Zero.
     pub reserved0: u32,
-    /// Where the function's results go.
+    /// Address of the function's results.
     pub return_address: u64,
     /// Arguments.
     pub arg: [u64; 4],
@@ -166,7 +166,7 @@ pub struct BarrierAndPacket {
 assert_layout!(BarrierAndPacket, size 64, header @ 0, dep_signal @ 8, completion_signal @ 56);
 
 c_enum! {
-    /// `hsa_amd_packet_type8_t`: which AMD packet a vendor-specific one is.
+    /// `hsa_amd_packet_type8_t`: the kind of a vendor-specific packet of AMD.
     AmdFormat: u8 {
         /// [`AmdPm4IbPacket`].
         PM4_IB = 1,
@@ -181,7 +181,7 @@ c_enum! {
 pub struct AmdVendorHeader {
     /// Header, of type [`HsaPacketType::VENDOR_SPECIFIC`].
     pub header: PacketHeader,
-    /// Which AMD packet this is.
+    /// The kind of AMD packet.
     pub format: AmdFormat,
     /// Zero.
     pub reserved: u8,
@@ -199,9 +199,9 @@ pub struct AmdBarrierValuePacket {
     pub reserved0: u32,
     /// The signal; null is met.
     pub signal: HsaSignal,
-    /// Compared to, unmasked.
+    /// The operand, which is not masked.
     pub value: HsaSignalValue,
-    /// And-ed with the signal's value first.
+    /// Mask that is first applied to the signal's value.
     pub mask: HsaSignalValue,
     /// The comparison.
     pub condition: HsaSignalCondition,

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Performance counters: blocks, registers, as dwords from the first of all, their fields, and events.
+//! Performance counters: blocks, registers (as dword offsets from the first register of all), their fields, and events.
 //!
-//! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_10_3_0`, `gc_11_0_0` and `gc_12_0_0` headers.
-//! Events have the names and numbers of rocprofiler-sdk's `counter_defs.yaml`: from gfx908 on, gfx9 has others than the
-//! kernel driver's `vega10_enum.h`. Those that it has not (waves of 32 and 64 lanes; busy cycles, vector memory and
-//! cycles of LDS before gfx908; workgroups but of gfx908 to gfx950) are of the kernel driver's `vega10_enum.h`,
-//! `navi10_enum.h`, `soc21_enum.h` and `soc24_enum.h`.
+//! Registers and fields are from the kernel driver's `gc_9_4_2`, `gc_10_3_0`, `gc_11_0_0` and `gc_12_0_0` headers.
+//! Events have the names and numbers of rocprofiler-sdk's `counter_defs.yaml`; from gfx908 on, the numbers of gfx9
+//! differ from the kernel driver's `vega10_enum.h`. Events missing there (waves of 32 and 64 lanes; busy cycles, vector
+//! memory and LDS cycles before gfx908; workgroups except on gfx908 to gfx950) are from the kernel driver's
+//! `vega10_enum.h`, `navi10_enum.h`, `soc21_enum.h` and `soc24_enum.h`.
 
 use core::ops::Range;
 
 use crate::aqlprofile::AqlProfileBlock;
 
-/// Registers that `SET_SH_REG` writes. It names them by their distance from the first.
+/// Registers that `SET_SH_REG` writes, which names them by their offset from the first.
 pub const SH_REGISTERS: Range<u32> = 0x2c00..0x3000;
 
-/// Registers that `SET_UCONFIG_REG` writes. It names them by their distance from the first.
+/// Registers that `SET_UCONFIG_REG` writes, which names them by their offset from the first.
 pub const UCONFIG_REGISTERS: Range<u32> = 0xc000..0x1_0000;
 
 /// Shader register that enables counting of a queue's kernels.
@@ -62,19 +62,19 @@ pub const BROADCAST: u32 = ARRAY_BROADCAST | INSTANCE_BROADCAST | ENGINE_BROADCA
 pub const PERFMON_STATE: u32 = 0xf;
 /// The state in which counters are cleared.
 pub const PERFMON_RESET: u32 = 0;
-/// The one in which they count.
+/// The state in which counters count.
 pub const PERFMON_START: u32 = 1;
-/// The one in which they keep what they have counted.
+/// The state in which counters keep their values.
 pub const PERFMON_STOP: u32 = 2;
-/// Keeps what they have counted by now for reads.
+/// Samples the current values for reads.
 pub const PERFMON_SAMPLE: u32 = 1 << 10;
 
 /// [`SQ_PERFCOUNTER_CTRL`]: compute shaders count.
 pub const CS_EN: u32 = 1 << 6;
-/// [`SQ_PERFCOUNTER_CTRL2`]: the counters run, even where no graphics queue has them do so.
+/// [`SQ_PERFCOUNTER_CTRL2`]: the counters run even if no graphics queue enables them.
 pub const FORCE_EN: u32 = 1;
 
-/// Generations of GPUs, as their counters differ.
+/// Generations of GPUs with different counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Generation {
     /// gfx9.
@@ -101,7 +101,7 @@ impl Generation {
     }
 }
 
-/// How events are numbered.
+/// The numberings of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbering {
     /// gfx900 to gfx906.
@@ -155,10 +155,10 @@ pub enum Block {
 }
 
 impl Block {
-    /// All of them.
+    /// All blocks.
     pub const ALL: [Self; 4] = [Self::Sq, Self::Spi, Self::Ta, Self::Tcp];
 
-    /// The block of aqlprofile's events that it is.
+    /// The block of aqlprofile's events.
     pub const fn of_events(self) -> AqlProfileBlock {
         match self {
             Self::Sq => AqlProfileBlock::SQ,
@@ -168,7 +168,7 @@ impl Block {
         }
     }
 
-    /// The block that one of aqlprofile's events is.
+    /// The block of an aqlprofile event; `None` for other blocks.
     pub fn named(block: AqlProfileBlock) -> Option<Self> {
         Self::ALL.into_iter().find(|of| of.of_events() == block)
     }
@@ -192,7 +192,7 @@ impl Block {
         }
     }
 
-    /// Instances of it in a shader engine, each with registers of its own that `GRBM_GFX_INDEX` chooses.
+    /// Instances in a shader engine, each with registers of its own that `GRBM_GFX_INDEX` selects.
     pub const fn instances(self) -> u32 {
         match self {
             Self::Sq | Self::Spi => 1,
@@ -200,7 +200,7 @@ impl Block {
         }
     }
 
-    /// Counters that it has, as ROCm's aqlprofile uses them.
+    /// Counters of the block, as ROCm's aqlprofile uses them.
     pub const fn counters(self) -> u32 {
         match self {
             Self::Sq => 8,
@@ -210,7 +210,7 @@ impl Block {
         }
     }
 
-    /// The register that says what a counter counts.
+    /// The register that selects the event of a counter.
     pub fn select(self, generation: Generation, counter: u32) -> u32 {
         match self {
             // Odd ones are of streams of counters.
@@ -224,7 +224,7 @@ impl Block {
         }
     }
 
-    /// The registers of a counter's value: of the lower word, and of the upper one where there is one.
+    /// The registers of a counter's value: of the lower word, and of the upper one if there is one.
     pub fn result(self, generation: Generation, counter: u32) -> (u32, Option<u32>) {
         match self {
             Self::Sq => {
@@ -286,18 +286,18 @@ pub enum PerfEvent {
     Threadgroups,
     /// Loads of flat, global and scratch addresses, by waves.
     FlatReadWavefronts,
-    /// Stores of these.
+    /// Stores to flat, global and scratch addresses, by waves.
     FlatWriteWavefronts,
     /// Loads of buffers.
     BufferReadWavefronts,
-    /// Stores of these.
+    /// Stores to buffers.
     BufferWriteWavefronts,
     /// Accesses of cache lines.
     TotalCacheAccesses,
 }
 
 impl PerfEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 25] = [
         Self::BusyCycles,
         Self::Waves,
@@ -326,7 +326,7 @@ impl PerfEvent {
         Self::TotalCacheAccesses,
     ];
 
-    /// The block that counts it.
+    /// The block that counts the event.
     pub fn block(self) -> Block {
         match self {
             Self::Threadgroups => Block::Spi,
@@ -339,7 +339,7 @@ impl PerfEvent {
         }
     }
 
-    /// The number of the event in select registers; none where a processor has it not.
+    /// The number of the event in select registers; none if the processor does not have it.
     pub fn number(self, numbering: Numbering) -> Option<u32> {
         // By processors in their order; 0 is none.
         let numbers: [u32; 8] = match self {
@@ -374,13 +374,13 @@ impl PerfEvent {
         Some(numbers[numbering as usize]).filter(|number| *number != 0)
     }
 
-    /// The event of that number in a block.
+    /// The event with this number in a block.
     pub fn of(block: Block, number: u32, numbering: Numbering) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.block() == block && event.number(numbering) == Some(number))
     }
 
-    /// True if public documents define the event, which the software GPU needs. They leave open whether atomics read or
-    /// write, and which instructions the texture unit executes.
+    /// True if public documents define the event, as the software GPU requires. They do not define if atomics read or
+    /// write, nor which instructions the texture unit executes.
     pub fn is_documented(self) -> bool {
         use PerfEvent::*;
         !matches!(self, InstsVmemRd | InstsVmemWr | InstsFlat | InstsTexLoad | InstsTexStore | WaveCycles)

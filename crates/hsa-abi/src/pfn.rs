@@ -325,11 +325,12 @@ functions! {
     /// of `queue` (of any queue when null) into `buffer`, NUL-terminated and cut to `length` bytes;
     /// returns its whole length without the NUL, or zero when there was no fault.
     fn hsa_sim_last_fault(queue: *const HsaQueue, buffer: *mut c_char, length: usize) -> usize;
-    /// Likewise. Bytes that a program leaves unused behind each part of an allocation that it uses by itself; 0 if
-    /// nobody looks at parts, of which the program then need not tell.
+    /// Also only in the software runtime: the bytes to leave unused behind each part of an allocation that is used
+    /// separately; 0 if the runtime does not track parts, so that programs need not register them.
     fn hsa_sim_memory_part_gap() -> usize;
-    /// Likewise. `size` bytes from `address` on, a part of an allocation, are in use by themselves.
+    /// Also only in the software runtime: registers `size` bytes from `address` on, a part of an allocation, as used
+    /// separately.
     fn hsa_sim_memory_part_begin(address: *const c_void, size: usize) -> HsaStatus;
-    /// Likewise. The part that begins at `address` is no longer in use.
+    /// Also only in the software runtime: unregisters the part that begins at `address`.
     fn hsa_sim_memory_part_end(address: *const c_void) -> HsaStatus;
 }

@@ -71,7 +71,7 @@ c_enum! {
 /// `hsa_queue_create`'s error callback: runs on a thread of the runtime when the queue stops.
 pub type HsaQueueCallback = unsafe extern "C" fn(status: HsaStatus, queue: *mut HsaQueue, data: *mut c_void);
 
-/// `amd_queue_t`: what an `hsa_queue_t*` made by ROCR points to, 64-byte aligned.
+/// `amd_queue_t`: the object behind an `hsa_queue_t*` made by ROCR, 64-byte aligned.
 ///
 /// `write_dispatch_id` and `read_dispatch_id` are shared with other host threads and the packet
 /// processor and must only be accessed atomically.

@@ -63,7 +63,7 @@ c_enum! {
     }
 }
 
-/// `amd_signal_t`: what an [`HsaSignal`] handle points to, 64-byte aligned.
+/// `amd_signal_t`: the object behind an [`HsaSignal`] handle, 64-byte aligned.
 ///
 /// `value` is shared between host threads and devices and must only be accessed atomically.
 #[repr(C, align(64))]

@@ -18,7 +18,7 @@ c_enum! {
         ERROR_ILLEGAL_INSTRUCTION = 42,
         /// AMD: a memory fault, such as an access to an unmapped page.
         ERROR_MEMORY_FAULT = 43,
-        /// AMD: the CU mask was cut to what the device has.
+        /// AMD: the CU mask was reduced to the device's compute units.
         CU_MASK_REDUCED = 44,
         /// AMD: a kernel needs more registers than there are.
         ERROR_OUT_OF_REGISTERS = 45,

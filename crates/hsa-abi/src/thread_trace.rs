@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Thread traces of the SQ block: registers, as dwords from the first of all, and their fields.
+//! Thread traces of the SQ block: registers (as dword offsets from the first register of all), and their fields.
 //!
-//! Registers and fields are those of the kernel driver's `gc_9_4_2`, `gc_11_0_0` and `gc_12_0_0` headers, tokens those
-//! of its `soc21_enum.h` and of ROCm's `gfx9_primitives.h`. Each shader engine has a trace of its own.
+//! Registers and fields are from the kernel driver's `gc_9_4_2`, `gc_11_0_0` and `gc_12_0_0` headers; tokens are from
+//! its `soc21_enum.h` and from ROCm's `gfx9_primitives.h`. Each shader engine has a trace of its own.
 
 /// Shader register that enables traces of a queue's waves, from gfx10 on.
 pub const COMPUTE_THREAD_TRACE_ENABLE: u32 = 0x2e1e;
@@ -19,11 +19,11 @@ pub const BLOCK: u64 = 32;
 pub mod gfx9 {
     /// The buffer's first page, lower 32 bits.
     pub const SQ_THREAD_TRACE_BASE: u32 = 0xc330;
-    /// Its length in pages.
+    /// The buffer's length in pages.
     pub const SQ_THREAD_TRACE_SIZE: u32 = 0xc331;
-    /// Which compute unit and SIMD units have their instructions traced.
+    /// The compute unit and the SIMD units whose instructions are traced.
     pub const SQ_THREAD_TRACE_MASK: u32 = 0xc332;
-    /// Which tokens there are.
+    /// The types of tokens that are traced.
     pub const SQ_THREAD_TRACE_TOKEN_MASK: u32 = 0xc333;
     /// [`RESET_BUFFER`].
     pub const SQ_THREAD_TRACE_CTRL: u32 = 0xc335;
@@ -31,18 +31,18 @@ pub mod gfx9 {
     pub const SQ_THREAD_TRACE_MODE: u32 = 0xc336;
     /// The buffer's first page, upper 4 bits.
     pub const SQ_THREAD_TRACE_BASE2: u32 = 0xc337;
-    /// Which instructions have tokens.
+    /// The instructions that have tokens.
     pub const SQ_THREAD_TRACE_TOKEN_MASK2: u32 = 0xc338;
-    /// How much was written, in [`super::BLOCK`]s.
+    /// The amount written, in [`super::BLOCK`]s.
     pub const SQ_THREAD_TRACE_WPTR: u32 = 0xc339;
     /// [`BUSY`], [`FULL`].
     pub const SQ_THREAD_TRACE_STATUS: u32 = 0xc33a;
-    /// When waves wait for the trace.
+    /// The fill level at which waves wait for the trace.
     pub const SQ_THREAD_TRACE_HIWATER: u32 = 0xc33b;
-    /// Tokens that were lost.
+    /// The number of lost tokens.
     pub const SQ_THREAD_TRACE_CNTR: u32 = 0xc33c;
 
-    /// CTRL: begins the buffer anew.
+    /// CTRL: restarts the buffer.
     pub const RESET_BUFFER: u32 = 1 << 31;
     /// MODE: the field; 1 is on.
     pub const MODE: u32 = 3 << 21;
@@ -50,7 +50,7 @@ pub mod gfx9 {
     pub const MODE_ON: u32 = 1 << 21;
     /// MODE: compute shaders are traced; data is written out early.
     pub const MASK_CS_AND_AUTOFLUSH: u32 = 1 << 18 | 1 << 25;
-    /// STATUS: tokens are under way.
+    /// STATUS: tokens are being written.
     pub const BUSY: u32 = 1 << 30;
     /// STATUS: there was no room for all tokens.
     pub const FULL: u32 = 1 << 31;
@@ -70,7 +70,7 @@ pub mod gfx9 {
     pub const TOKEN_WAVE_END: u32 = 6;
     /// An instruction was executed.
     pub const TOKEN_INST: u32 = 10;
-    /// Where a wave goes on.
+    /// A jump of a wave.
     pub const TOKEN_INST_PC: u32 = 11;
     /// A wave's own data.
     pub const TOKEN_USERDATA: u32 = 12;
@@ -88,26 +88,26 @@ pub mod gfx11 {
     pub const SQ_THREAD_TRACE_BUF0_SIZE: u32 = 0xd9e9;
     /// Switches the trace on or off: [`MODE`].
     pub const SQ_THREAD_TRACE_CTRL: u32 = 0xd9ec;
-    /// Which work-group processor and SIMD unit have their instructions traced.
+    /// The work-group processor and SIMD unit whose instructions are traced.
     pub const SQ_THREAD_TRACE_MASK: u32 = 0xd9ed;
-    /// Which tokens there are not.
+    /// The types of tokens that are not traced.
     pub const SQ_THREAD_TRACE_TOKEN_MASK: u32 = 0xd9ee;
-    /// How much was written, in [`super::BLOCK`]s; on gfx11 with the buffer's own address.
+    /// The amount written, in [`super::BLOCK`]s; on gfx11 plus the buffer's own address.
     pub const SQ_THREAD_TRACE_WPTR: u32 = 0xd9ef;
     /// [`BUSY`].
     pub const SQ_THREAD_TRACE_STATUS: u32 = 0xd9f4;
     /// [`BUF0_FULL`].
     pub const SQ_THREAD_TRACE_STATUS2: u32 = 0xd9f5;
-    /// Tokens that were lost.
+    /// The number of lost tokens.
     pub const SQ_THREAD_TRACE_DROPPED_CNTR: u32 = 0xd9fa;
 
     /// CTRL: the field; 1 is on.
     pub const MODE: u32 = 3;
     /// MASK: waves of compute shaders.
     pub const WTYPE_INCLUDE_CS: u32 = 1 << 16;
-    /// STATUS: events that end the trace are under way.
+    /// STATUS: events that end the trace are pending.
     pub const FINISH_PENDING: u32 = 0xfff;
-    /// STATUS: tokens are under way.
+    /// STATUS: tokens are being written.
     pub const BUSY: u32 = 1 << 25;
     /// STATUS2: there was no room for all tokens.
     pub const BUF0_FULL: u32 = 1;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Numbers that a seed decides, for tests and for the programs that they run.
+//! Random numbers from a seed, for tests and for the programs that they run.
 
-/// A sequence of numbers (xorshift64*), by its state, which is not zero.
+/// A random sequence (xorshift64*), given by its state, which is not zero.
 pub struct Random(pub u64);
 
 impl Random {
-    /// The sequence of a seed; neighbouring seeds have unlike ones.
+    /// The sequence of a seed. Neighbouring seeds have different sequences.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1))
     }
@@ -24,7 +24,7 @@ impl Random {
         self.next() % end
     }
 
-    /// True one time in `n`.
+    /// True with a probability of 1/`n`.
     pub fn one_in(&mut self, n: u32) -> bool {
         self.below(n) == 0
     }

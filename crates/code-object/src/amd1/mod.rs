@@ -57,9 +57,9 @@ pub(crate) const HEADER_SIZE: u64 = 64;
 /// An AMD1 or HIP1 executable; borrows from its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutableDef<'a> {
-    /// Which of them.
+    /// The schema of the executable.
     pub container: Container,
-    /// Target id as the producer wrote it, empty in HIP1; what counts is the ELF header's.
+    /// Target id as the producer wrote it, empty in HIP1. Only the ELF header's is used.
     pub isa: &'a str,
     /// Functions in ordinal order.
     pub exports: Vec<ExportDef<'a>>,
@@ -191,7 +191,7 @@ fn image<'a>(what: &'static str, modules: Elements<'a, schema::ModuleDef<'a>>) -
     }
 }
 
-/// Exports in the order of their tables, which `read` reads with what makes an error of a problem.
+/// Exports in the order of their tables. `read` reads a table, and gets a function that makes an error of a problem.
 fn exports<'a, T: Follow<'a, Inner = T> + 'a>(
     what: &'static str,
     tables: Elements<'a, T>,
@@ -219,7 +219,7 @@ fn export<'a>(table: schema::ExportDef<'a>, bad: &dyn Fn(&str) -> Error) -> Resu
     })
 }
 
-/// HIP names kernels without the suffix of their descriptors' symbols.
+/// An export of HIP, whose kernels are named without the suffix of their descriptors' symbols.
 fn hip_export<'a>(table: schema::HipExportDef<'a>, bad: &dyn Fn(&str) -> Error) -> Result<ExportDef<'a>> {
     let kernel_name = table.kernel_name().filter(|name| !name.is_empty());
     if let Some(ordinal) = table.module_ordinal().filter(|ordinal| *ordinal != 0) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The tables of IREE's `schemas/amdgpu_executable_def.fbs`, `schemas/hip_executable_def.fbs` and
-//! `schemas/executable_debug_info.fbs`, for the `flatbuffers` crate: its verifier looks at all that can be reached,
-//! once; after that its accessors read unchecked. This is the crate's only unsafe code.
+//! `schemas/executable_debug_info.fbs`, for the `flatbuffers` crate. Its verifier checks everything reachable once;
+//! after that, accessors read unchecked. This is the crate's only unsafe code.
 //!
-//! Fields have the schemas' names, and stand in their order: the number is a field's place there. All are optional.
+//! Fields have the schemas' names and order; the number is a field's position there. All are optional.
 
 use flatbuffers::{
     Follow, ForwardsUOffset, InvalidFlatbuffer, Table, Vector, Verifiable, Verifier, VerifierOptions, root_with_opts,
@@ -11,18 +11,18 @@ use flatbuffers::{
 
 use crate::error::{Error, Result};
 
-/// How many bytes the tables may seem to have for each byte of the buffer: strings and tables may be shared, but a
-/// small buffer must not describe a huge tree.
+/// Maximum total size of the tables for each byte of the buffer. Strings and tables may be shared, but a small buffer
+/// must not describe a huge tree.
 const SHARING: usize = 16;
 
-/// A table that is used once takes no less: an offset to it and one to its vtable.
+/// The smallest size of a table that is used once: an offset to it and one to its vtable.
 const LEAST_TABLE: usize = 8;
 
 type Text<'a> = ForwardsUOffset<&'a str>;
 type Bytes<'a> = ForwardsUOffset<Vector<'a, u8>>;
 type Tables<'a, T> = ForwardsUOffset<Vector<'a, ForwardsUOffset<T>>>;
 
-/// The root table of a flatbuffer, all of which was verified. Errors call it `what`.
+/// The root table of a flatbuffer, which is verified as a whole. Errors name it `what`.
 pub(super) fn root<'a, T: Follow<'a, Inner = T> + Verifiable + 'a>(content: &'a [u8], what: &'static str) -> Result<T> {
     let options = VerifierOptions {
         max_tables: content.len() / LEAST_TABLE,
