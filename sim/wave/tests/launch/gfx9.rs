@@ -11,7 +11,7 @@ use sim_wave::{Counters, Fault, FaultKind, Kernel, Launch, run};
 const ALL: [(Target, &str); 4] =
     [(Target::Gfx906, "gfx906"), (Target::Gfx908, "gfx908"), (Target::Gfx90a, "gfx90a"), (Target::Gfx942, "gfx942")];
 
-/// What a descriptor asks for beside the ids of the workgroup and of all dimensions.
+/// Requests of a descriptor beside the ids of the workgroup and of all dimensions.
 #[derive(Clone, Copy)]
 struct Asks {
     /// `kernel_code_properties`.

@@ -9,7 +9,7 @@ const WHICH_WAVE: &str = "v_lshrrev_b32_e32 v1, 5, v0
                           v_readfirstlane_b32 s8, v1
                           s_cmp_lg_u32 s8, 0";
 
-/// What is found with two waves of 32 lanes, and whether they end.
+/// Runs two waves of 32 lanes. Returns the findings, and true if the waves end.
 fn two_waves(cpu: &str, lines: &[&str]) -> (Vec<Finding>, bool) {
     let text = format!("{WHICH_WAVE}\n{}\ns_endpgm", lines.join("\n"));
     let (result, found, _) = run_with(cpu, &text, With { items: 64, ..ONE_WAVE });

@@ -3,7 +3,7 @@
 
 use super::{ONE_WAVE, With, run_with};
 
-/// What is found of a kernel that has a buffer of `bytes` bytes in `s[4:7]`, and the lane's offset in `v1`.
+/// Findings in a kernel with a buffer of `bytes` bytes in `s[4:7]`, and the lane's offset in `v1`.
 fn found(bytes: u32, access: &str, clamp: bool) -> Vec<(String, u64)> {
     let text = format!(
         "s_load_dwordx2 s[4:5], s[0:1], 0x0

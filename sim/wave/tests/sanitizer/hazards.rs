@@ -4,7 +4,7 @@
 
 use super::{ONE_WAVE, With, run_with, target};
 
-/// What is found in a kernel without active lanes, by instruction and what is said.
+/// Findings in a kernel without active lanes: instruction and text of each.
 fn found(cpu: &str, text: &str, wide: bool) -> Vec<(String, String)> {
     let wave64 = wide || target(cpu).is_gfx9();
     let exec = if wave64 { "s_mov_b64 exec, 0" } else { "s_mov_b32 exec_lo, 0" };

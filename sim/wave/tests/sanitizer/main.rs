@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What the checks find in kernels that lack something, and that they find nothing in those that do not; and what
-//! profiles count.
+//! Findings of the checks in faulty kernels, absence of findings in correct ones, and counts of profiles.
 
 mod barriers;
 mod buffers;
@@ -22,7 +21,7 @@ const DESCRIPTOR: u64 = CODE - 0x100;
 /// Dwords of the buffer that a kernel gets.
 const DWORDS: usize = 256;
 
-/// What a kernel is run with, beside the check of waits and barriers.
+/// Options of a run, beside the check of waits and barriers.
 #[derive(Clone, Copy)]
 struct With {
     items: u16,
@@ -132,12 +131,12 @@ fn run_with(cpu: &str, text: &str, with: With) -> Outcome {
 #[repr(align(128))]
 struct Buffer([u32; DWORDS]);
 
-/// The same with somebody who looks on.
+/// Runs a kernel with an observer.
 fn run_watched(kernel: &Kernel, with: With, watch: Watch<'_>) -> (Result<Counters, Box<Fault>>, [u32; DWORDS]) {
     run_given(kernel, with, 7, watch)
 }
 
-/// The same with this as its second argument.
+/// Runs a kernel with an observer and this second argument.
 fn run_given(
     kernel: &Kernel,
     with: With,
@@ -158,7 +157,7 @@ fn run_given(
     (result, buffer)
 }
 
-/// What is found in a kernel that runs to its end.
+/// Findings in a kernel that runs to its end.
 fn findings(cpu: &str, text: &str) -> Vec<Finding> {
     let lanes = if target(cpu).is_gfx9() { 64 } else { 32 };
     let (result, found, _) = run_with(cpu, text, With { items: lanes, ..ONE_WAVE });

@@ -75,7 +75,7 @@ impl Image {
         *word = *word & !(0xffff_ffff << shift) | u64::from(value) << shift;
     }
 
-    /// What of a kernel orders something: offsets in it, and in the image, dwords, and texts.
+    /// Ordering instructions of a kernel: offsets in the kernel and in the image, dwords, and texts.
     fn orders(&self, kernel: &str) -> Vec<Order> {
         let (_, start, size) = self.functions.iter().find(|(name, ..)| name == kernel).unwrap();
         let mut orders = Vec::new();
@@ -104,8 +104,8 @@ impl Image {
     }
 }
 
-/// What an instruction orders, if it does. Of more wait states than one, one stays when it is taken out: no instruction
-/// takes none.
+/// Kind of an ordering instruction; `None` for all others. A removal of several wait states leaves one, because every
+/// instruction takes one.
 fn kind(text: &str) -> Option<&'static str> {
     let is = |starts: &[&str]| starts.iter().any(|start| text.starts_with(start));
     match text {
@@ -157,7 +157,7 @@ impl Buffers {
         (source, self.target.as_mut_ptr().expose_provenance() as u64)
     }
 
-    /// What the device library is asked for: all ways through its kernels.
+    /// Runs of the device library that cover all paths through its kernels.
     fn of_library(&mut self, wavefront_size: u32) -> Vec<Run> {
         let device = DeviceShape { wavefront_size, compute_units: 4 };
         let (source, target) = self.addresses();

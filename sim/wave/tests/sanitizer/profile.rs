@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What profiles count of instructions.
+//! Instruction counts of profiles.
 
 use super::{ONE_WAVE, With, load, run_watched};
 use sim_wave::{Collect, Figures, Kind, TakeTally, Tally, Watch};

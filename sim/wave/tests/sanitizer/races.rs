@@ -16,7 +16,7 @@ const GFX11: &str = "s_mov_b32 s15, s2
                      s_cmp_lg_u32 s8, 0
                      s_waitcnt lgkmcnt(0)";
 
-/// The same with gfx12's waits.
+/// Start of kernels for gfx12, with its wait instructions.
 const GFX12: &str = "s_load_b64 s[2:3], s[0:1], 0x0
                      v_lshlrev_b32 v1, 2, v0
                      v_xor_b32 v2, 0x80, v1
@@ -26,7 +26,7 @@ const GFX12: &str = "s_load_b64 s[2:3], s[0:1], 0x0
                      s_cmp_lg_u32 s8, 0
                      s_wait_kmcnt 0x0";
 
-/// The same with waves of 64 lanes.
+/// Start of kernels for gfx9, with waves of 64 lanes.
 const GFX9: &str = "s_load_dwordx2 s[2:3], s[0:1], 0x0
                     v_lshlrev_b32 v1, 2, v0
                     v_xor_b32 v2, 0x100, v1

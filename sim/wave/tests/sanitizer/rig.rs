@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What tests of the checks run kernels with.
+//! Rig that runs kernels for tests of the checks.
 
 #[path = "../rig/launch.rs"]
 mod launch;

@@ -575,7 +575,7 @@ fn more_registers_than_marks_are_told_apart() {
     finds_nothing(GFX9.cpu, &kernel(&[load_s81, &load_v2, all_back, use_v2, use_s81]));
 }
 
-/// What is there may be no code at all.
+/// Unreached bytes may be no code at all.
 #[test]
 fn code_that_is_not_reached_may_name_registers_that_the_kernel_has_not() {
     for (dwords, unreached) in [(1, "v_mov_b32_e32 v250, v251"), (2, "global_load_b32 v250, v1, s[2:3]")] {
@@ -584,7 +584,7 @@ fn code_that_is_not_reached_may_name_registers_that_the_kernel_has_not() {
     }
 }
 
-/// What is reached of it is a fault, whatever is looked for.
+/// Reached code that names such registers is a fault, with any checks.
 #[test]
 fn code_that_is_reached_and_names_registers_that_the_kernel_has_not_is_a_fault() {
     let loads = [

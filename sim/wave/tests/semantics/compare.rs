@@ -8,7 +8,7 @@ use crate::vector::{SOURCES, Variant, fill, modified, source};
 use random::Random;
 use sim_isa::{Format, Op};
 
-/// Whether `v_cmp_<predicate>_<type>` holds.
+/// True if `v_cmp_<predicate>_<type>` holds.
 pub fn holds(name: &str, a: u64, b: u64) -> bool {
     let (stem, ty) = name.rsplit_once('_').unwrap();
     let predicate = stem.rsplit_once('_').unwrap().1;

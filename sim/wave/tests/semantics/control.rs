@@ -222,8 +222,8 @@ fn clocks(machine: Machine, random: &mut Random) -> Vec<Case> {
     }
 }
 
-/// What of named barriers a single wave sees: the state is 8 barriers in fours from bit 24 on, signals from 16, members
-/// from 4, and that it is valid (CDNA5 ISA 5.6.3).
+/// Named barriers as a single wave sees them. The state has 8 barriers, in fours from bit 24 on, signals from bit 16,
+/// members from bit 4, and a valid bit (CDNA5 ISA 5.6.3).
 fn named_barriers(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut before = State::random(machine, random);
     let mut case = |text: &str, m0: u32, scc: Option<bool>, states: &[u32]| {

@@ -511,7 +511,7 @@ fn indexed_moves(machine: Machine, random: &mut Random) -> Vec<Case> {
     cases
 }
 
-/// The same crossing in ops of several encodings.
+/// Cases of one crossing, in ops of several encodings.
 fn dpp_cases(machine: Machine, before: &State, flags: &str, lanes: &[(usize, Option<usize>)]) -> Vec<Case> {
     let crossed = |register: usize, from: Option<usize>| from.map_or(0, |from| before.v[register][from]);
     let with = |text: &str, change: &dyn Fn(&mut State, usize, u32)| {

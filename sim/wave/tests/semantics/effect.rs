@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What memory ops do to memory and to registers, and states to try them on.
+//! Effects of memory ops on memory and registers, and initial states for their cases.
 
 use crate::machine::{Case, Float, Machine, State};
 use crate::num::{BF16, F16};
@@ -37,7 +37,7 @@ pub fn dwords(state: &State, first: usize, lane: usize, count: usize) -> Vec<u32
     (first..first + count).map(|n| state.v[n][lane]).collect()
 }
 
-/// What a load puts into a lane's registers.
+/// Writes a load's result to a lane's registers.
 pub fn load(name: &str, bytes: &[u8], state: &mut State, first: usize, lane: usize) {
     let moved = moved(name);
     if moved.bytes >= 4 {

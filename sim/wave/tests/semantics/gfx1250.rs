@@ -337,7 +337,7 @@ fn clamped_sum(machine: Machine, random: &mut Random) -> Case {
     Case::new(format!("v_add_{name} v16, v0, v4, v8{}", if clamp { " clamp" } else { "" }), before, after)
 }
 
-/// The same in both halves.
+/// Saturated sum, then maximum or minimum, in both halves of registers.
 fn clamped_pair(machine: Machine, random: &mut Random) -> Case {
     let before = State::random(machine, random);
     let (name, signed) =
@@ -500,7 +500,7 @@ fn literals(machine: Machine, random: &mut Random) -> Case {
     Case::new(format!("{scalar}\nv_mov_b64 v[4:5], 0x8877665544332211"), before, after)
 }
 
-/// What kernels begin with: there are no clusters, and how accesses are repeated after page faults is told to MODE.
+/// Initial registers of kernels: there are no clusters, and MODE states how accesses are repeated after page faults.
 fn registers(machine: Machine, random: &mut Random) -> Vec<Case> {
     let before = State::random(machine, random);
     let mut after = before.clone();

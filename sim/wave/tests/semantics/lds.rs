@@ -57,7 +57,7 @@ fn outside(machine: Machine, random: &mut Random) -> Vec<Case> {
     ]
 }
 
-/// Whether addresses are in M0, two at once, or for an operand in LDS as well.
+/// True if the op's addresses are in M0, if it has two of them, or if it has one for an operand in LDS as well.
 fn is_special(op: Op) -> bool {
     let kinds = ["_src2_", "storexchg_2addr", "addtid", "ds_append", "ds_consume", "condxchg", "_arrive_"];
     kinds.iter().any(|kind| op.name().contains(kind))

@@ -20,7 +20,7 @@ pub const MODE: u32 = 0x3f0;
 /// Bytes of scratch in each lane.
 pub const SCRATCH: u32 = 256;
 
-/// What runs the cases: a target, and the lanes of its waves.
+/// Machine of a case: a target, and the lanes of its waves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
     pub target: Target,
@@ -28,23 +28,22 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Whether the target is of the GFX9 family.
+    /// True if the target is of the GFX9 family.
     pub fn gfx9(self) -> bool {
         self.target.is_gfx9()
     }
 
-    /// Whether the target has no names for halves of VGPRs, no lane crossing but in the short encodings, and parts of
-    /// registers there.
+    /// True if the target has no names for halves of VGPRs, lane crossing in the short encodings only, and SDWA there.
     pub fn before_gfx11(self) -> bool {
         self.target.is_before_gfx11()
     }
 
-    /// Whether the target has the op.
+    /// True if the target has the op.
     pub fn has(self, op: Op) -> bool {
         op.encodings(self.target).next().is_some()
     }
 
-    /// Whether waves have 64 lanes.
+    /// True if waves have 64 lanes.
     pub fn wave64(self) -> bool {
         self.lanes == 64
     }
@@ -108,7 +107,7 @@ impl State {
         state
     }
 
-    /// Whether a lane is active.
+    /// True if a lane is active.
     pub fn active(&self, lane: usize) -> bool {
         self.exec >> lane & 1 != 0
     }
@@ -199,7 +198,7 @@ impl Memory for Block {
     }
 }
 
-/// What cases are for: each target, and each size of its waves in some generation.
+/// Machines of all cases: each target, and each size of its waves in some generation.
 pub const MACHINES: [Machine; 11] = [
     Machine { target: Target::Gfx11, lanes: 32 },
     Machine { target: Target::Gfx11, lanes: 64 },
@@ -376,7 +375,7 @@ fn close(is: &State, must: &State, register: usize, kind: Float, lane: usize, ul
     }
 }
 
-/// Whether two floats of `width` bits are both NaN, or within `ulps` of each other.
+/// True if two floats of `width` bits are both NaN, or within `ulps` of each other.
 fn near(a: u64, b: u64, mantissa: u32, width: u32, ulps: u64) -> bool {
     let magnitude = |x: u64| x & ((1 << (width - 1)) - 1);
     let infinity = magnitude(u64::MAX) >> mantissa << mantissa;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What each implemented op does, against values computed apart from the executor.
+//! Result of each implemented op, against values that are computed independently of the executor.
 
 mod compare;
 mod control;
@@ -191,7 +191,7 @@ const LEFT_OUT: &[&str] = &[
     "v_screen_partition_4se_b32",
 ];
 
-/// What is executed on gfx1250, and stops a kernel of gfx1201: named barriers.
+/// Ops that gfx1250 executes and that stop a kernel of gfx1201: named barriers.
 const STOPS_ON_GFX1201: [&str; 3] = ["s_barrier_init", "s_barrier_join", "s_barrier_leave"];
 
 #[test]

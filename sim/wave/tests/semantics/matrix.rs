@@ -64,7 +64,7 @@ impl Element {
     }
 }
 
-/// What a mnemonic says: `v_mfma_f32_32x32x4_2b_f16`, `v_mfma_f32_16x16x16f16`, `v_mfma_f32_16x16x32_fp8_bf8`.
+/// Parsed mnemonic: `v_mfma_f32_32x32x4_2b_f16`, `v_mfma_f32_16x16x16f16`, `v_mfma_f32_16x16x32_fp8_bf8`.
 struct Shape {
     sum: Element,
     factors: [Element; 2],

@@ -103,7 +103,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     cases
 }
 
-/// What is loaded goes to a dword of LDS for each lane, past M0 and the immediate offset.
+/// The loaded data goes to a dword of LDS for each lane, past M0 and the immediate offset.
 fn to_lds(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let mut before = state(machine, op, random);
     let base = before.memory.as_ptr() as u64;

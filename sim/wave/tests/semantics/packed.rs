@@ -345,7 +345,7 @@ fn accumulating_dot(machine: Machine, op: Op, random: &mut Random) -> Case {
     Case::new(format!("{} v{DST}, v0, v4", op.name()), before, after)
 }
 
-/// What is written to an accumulation register is read back, in active lanes.
+/// Writes to an accumulation register and reads of it, in active lanes.
 fn accumulation_registers(machine: Machine, _: Op, random: &mut Random) -> Case {
     let before = State::random(machine, random);
     let mut after = before.clone();

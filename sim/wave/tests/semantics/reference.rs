@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What lane-wise vector ops compute, by mnemonic: the "VOP" sections of the RDNA3 ISA document, chapter 16, one lane
-//! at a time.
+//! Results of lane-wise vector ops, by mnemonic: the "VOP" sections of the RDNA3 ISA document, chapter 16, one lane at
+//! a time.
 
 use crate::num::{self, BF16, F16, F32, F64, Format};
 

@@ -14,7 +14,7 @@ const RESOURCE: usize = 44;
 /// Elements of a buffer, 16 bytes apart; lanes also look beyond.
 const RECORDS: usize = 20;
 
-/// What a format's name says: widths of the components from the lowest bits on, and what they are.
+/// Parsed name of a format: widths of the components from the lowest bits on, and their type.
 #[derive(Clone)]
 struct Element {
     name: String,

@@ -17,7 +17,7 @@ const SCALAR: usize = 40;
 const MASK_IN: usize = 22;
 const MASK_OUT: usize = 20;
 
-/// What is written instead of plain VGPRs.
+/// Encoding, operands and modifiers of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Variant {
     /// The shortest encoding, VGPRs only.
@@ -366,13 +366,13 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
     Some(case)
 }
 
-/// Whether GFX9 clears the upper half of a register that gets a 16-bit result.
+/// True if GFX9 clears the upper half of a register that gets a 16-bit result.
 fn clears_high_half(name: &str, encoding: &Encoding) -> bool {
     let keeps = ["v_mac_f16", "v_madak_f16", "v_madmk_f16"].contains(&name);
     name.contains("legacy") || !keeps && matches!(encoding.format, Format::Vop1 | Format::Vop2)
 }
 
-/// Whether the op has a 64-bit encoding.
+/// True if the op has a 64-bit encoding.
 fn op_has_long_form(op: Op, encoding: &Encoding) -> bool {
     let constant = op.info().src.iter().any(|ty| matches!(ty, Ty::K32 | Ty::K16));
     !constant && !matches!(op, Op::VDot2accF32F16 | Op::VDot2accF32Bf16 | Op::VAccvgprMovB32)

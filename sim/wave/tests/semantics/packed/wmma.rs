@@ -8,7 +8,7 @@ use crate::reference::{self, wide};
 use random::Random;
 use sim_isa::{Op, Target};
 
-/// What a matrix op's elements are.
+/// Type of a matrix op's elements.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Element {
     Float(num::Format),
