@@ -27,6 +27,8 @@ pub(crate) struct Access {
     pub is_expected: bool,
     /// Bits of its first register in front of what is stored.
     pub shift: u8,
+    /// An arrival at a barrier, whose state others read while they wait.
+    pub is_arrival: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,7 @@ impl Access {
                 is_atomic: false,
                 is_expected: false,
                 shift: 0,
+                is_arrival: false,
             });
         }
         if inst.mem.lds || inst.op.has(Flags::TO_LDS) {
@@ -69,6 +72,7 @@ impl Access {
                 is_atomic: false,
                 is_expected: false,
                 shift: 0,
+                is_arrival: false,
             });
         }
         if matches!(inst.op, Op::DsAppend | Op::DsConsume) && !inst.mem.gds {
@@ -81,6 +85,7 @@ impl Access {
                 is_atomic: true,
                 is_expected: false,
                 shift: 0,
+                is_arrival: false,
             });
         }
         let is_plain = inst.op.has(Flags::LOAD) || inst.op.has(Flags::STORE);
@@ -103,7 +108,8 @@ impl Access {
         };
         let writes = is_atomic || inst.op.has(Flags::STORE);
         let shift = if inst.op.has(Flags::D16_HI) { 16 } else { 0 };
-        Some(Access { place: register(0)?, offsets, bytes, writes, is_atomic, is_expected: false, shift })
+        let is_arrival = inst.op == Op::DsAtomicBarrierArriveRtnB64;
+        Some(Access { place: register(0)?, offsets, bytes, writes, is_atomic, is_expected: false, shift, is_arrival })
     }
 
     /// The lanes of `exec` that access LDS by themselves: of `ds_append`, which does so for all, one.

@@ -307,6 +307,9 @@ impl<'a> Races<'a> {
         if synchronizes && (!matches!(deed, Deed::Load | Deed::ExpectedLoad) || doing.is_lds) {
             self.synchronize(doing, &lanes, pending, index);
         }
+        let is_arrival =
+            |stamp: &Stamp| doing.is_lds && plan.at(stamp.step).lds.is_some_and(|access| access.is_arrival);
+        let arrives = is_arrival(&doing.stamp);
         let mut sources: Vec<Stamp> = Vec::new();
         let reads_from_stores =
             plan.synchronizes && !doing.is_lds && (deed == Deed::ScopedLoad || deed == Deed::Atomic && doing.returns);
@@ -331,7 +334,8 @@ impl<'a> Races<'a> {
                         sources.push(write);
                     }
                     let scope = self.too_small(doing, &write, plan);
-                    let is_looked_at = scope.is_some() || conflicts(deed, write.deed, doing.is_lds);
+                    let is_looked_at = scope.is_some()
+                        || conflicts(deed, write.deed, doing.is_lds) && !(deed == Deed::Load && is_arrival(&write));
                     if is_looked_at && !self.is_before(index, &write, doing.is_lds, doing.is_cached) {
                         // Where several have stored the same it does not matter whose it is.
                         let reads_equal =
@@ -350,7 +354,8 @@ impl<'a> Races<'a> {
                         continue;
                     }
                     let scope = self.too_small(doing, &read, plan);
-                    let is_looked_at = scope.is_some() || conflicts(deed, read.deed, doing.is_lds);
+                    let is_looked_at = scope.is_some()
+                        || conflicts(deed, read.deed, doing.is_lds) && !(arrives && read.deed == Deed::Load);
                     if is_looked_at && !self.is_before(index, &read, doing.is_lds, false) {
                         let writes_equal = write.is_some() && is_same(group, mask & read.mask, &write);
                         is_equal |= writes_equal;

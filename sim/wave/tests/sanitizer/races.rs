@@ -473,3 +473,35 @@ fn a_write_back_that_is_not_waited_for_releases_nothing() {
         finds("gfx942", &wrong, LAST, load, "wave 0 of workgroup (0, 0, 0) has written it");
     }
 }
+
+/// Waves that wait for an LDS barrier read its state, which others' arrivals change, and then what those have stored.
+#[test]
+fn arrivals_at_a_barrier_in_lds_order_waves() {
+    let text = "v_lshlrev_b32 v1, 2, v0
+         v_mov_b32 v2, 0
+         v_mov_b64 v[4:5], 0x100000001
+         v_cmp_eq_u32 vcc_lo, 0, v0
+         s_and_saveexec_b32 s4, vcc_lo
+         ds_store_b64 v2, v[4:5]
+         s_mov_b32 exec_lo, s4
+         s_wait_dscnt 0x0
+         s_barrier_signal -1
+         s_barrier_wait -1
+         ds_store_b32 v1, v0 offset:64
+         v_mov_b64 v[4:5], 1
+         s_wait_dscnt 0x0
+         ds_atomic_barrier_arrive_rtn_b64 v[6:7], v2, v[4:5]
+         ds_load_b32 v8, v2
+         s_wait_dscnt 0x0
+         v_and_b32 v8, 0x20000000, v8
+         v_cmp_eq_u32 vcc_lo, 0, v8
+         s_cbranch_vccnz 65529
+         v_xor_b32 v1, 0x80, v1
+         ds_load_b32 v3, v1 offset:64
+         s_wait_dscnt 0x0
+         s_endpgm";
+    let with = With { items: 64, race: true, ..ONE_WAVE };
+    let (result, found, _) = run_with("gfx1250", text, with);
+    result.unwrap();
+    assert!(found.is_empty(), "{found:?}");
+}
