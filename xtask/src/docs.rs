@@ -7,8 +7,8 @@
 //! * Every path that begins with a folder of the project, in a line of text, names a file that exists.
 //! * Every `cargo xtask` command, in a block or in a line of text, has a subcommand and options that exist.
 //! * `docs/SUMMARY.md` lists each page once.
-//! * Pages list the variables, agent settings, checks and costs of the software GPU, and the driver's hardware counters,
-//!   and no others ([`KINDS`]).
+//! * Pages list the variables, agent settings, checks and costs of the software GPU, and the driver's hardware
+//! counters,   and no others ([`KINDS`]).
 //! * A cell of a table has at most 15 words; [`LONG_CELLS`] lists the pages that do not keep to that yet.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -371,7 +371,7 @@ impl Names {
         self.add("counter", source.split('"').skip(1).step_by(2).filter(is_counter));
     }
 
-    /// Those that the tables of the page `path` have in their first cells.
+    /// Names in the first cells of the tables of the page `path`.
     fn add_page(&mut self, path: &str, text: &str) {
         let mut kind = None;
         for line in text.lines() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What instructions have to do with caches, by the code sequences that LLVM makes of its memory model for each
-//! generation (AMDGPUUsage, "Memory Model GFX6-GFX9", "GFX90A", "GFX942", "GFX10-GFX11" and "GFX12").
+//! Cache operations of instructions, from the code sequences of LLVM's memory model for each generation (AMDGPUUsage,
+//! "Memory Model GFX6-GFX9", "GFX90A", "GFX942", "GFX10-GFX11" and "GFX12").
 //!
 //! From gfx10 on there is a cache for each compute unit, of which a workgroup has two where its kernel is in WGP mode,
 //! and one for a shader array. gfx12 is taken to have the latter, too, by the name of its scopes: what is read anew for
@@ -73,7 +73,7 @@ pub(crate) fn add(control: &mut Control, inst: &Inst, target: Target) {
     }
 }
 
-/// Whether all stores are done after it: those of gfx9 are counted with the loads.
+/// True if all stores are complete after it. gfx9 counts stores with the loads.
 fn waits_for_stores(inst: &Inst, target: Target) -> bool {
     let simm = inst.simm as u16;
     match inst.op {

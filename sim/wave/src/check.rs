@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What of an instruction must be so, or is not simulated, whatever its op does.
+//! Checks of instructions that do not depend on their op: required register ranges, and unsupported fields.
 
 use crate::fault::FaultKind;
 use crate::hardware::slot;

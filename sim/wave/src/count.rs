@@ -24,7 +24,7 @@ pub enum Kind {
     Vmem,
     /// Passes that accesses of LDS take with its banks ([`Figures::passes`]).
     LdsPasses,
-    /// Those of them that conflicts of banks are for.
+    /// Passes of LDS that bank conflicts add.
     LdsConflicts,
     /// Loads of flat, global and scratch addresses.
     FlatReads,
@@ -43,11 +43,11 @@ pub type Tally = [u64; 12];
 
 /// Takes what is counted.
 pub trait TakeTally: Sync {
-    /// What the waves of a workgroup executed and did.
+    /// Takes the tally of a workgroup's waves.
     fn take(&self, workgroup: [u32; 3], tally: &Tally);
 }
 
-/// Whether it is one of the waits whose encoding is that of scalar arithmetic with an immediate.
+/// True for waits that are encoded as scalar arithmetic with an immediate.
 pub(crate) fn waits_in_sopk(op: Op) -> bool {
     matches!(op, Op::SWaitcntVscnt | Op::SWaitcntVmcnt | Op::SWaitcntExpcnt | Op::SWaitcntLgkmcnt)
 }
@@ -74,7 +74,7 @@ fn kind_of(inst: &Inst) -> Option<Kind> {
     }
 }
 
-/// What of vector memory's an instruction is, if it loads or stores.
+/// Kind of an instruction's vector memory access, if it loads or stores.
 fn access_of(inst: &Inst) -> Option<Kind> {
     let [read, write] = match inst.format {
         Format::Flat | Format::Global | Format::Scratch => [Kind::FlatReads, Kind::FlatWrites],
@@ -87,7 +87,7 @@ fn access_of(inst: &Inst) -> Option<Kind> {
 
 /// Counts in one thread of a dispatch.
 pub(crate) struct Count<'a, const L: usize> {
-    /// What each micro-operation stands for.
+    /// Tally of one execution of each micro-operation.
     of: Vec<Tally>,
     meter: Meter<'a, L>,
     sink: &'a dyn TakeTally,

@@ -101,7 +101,7 @@ struct Dispatch<'a, const L: usize> {
     /// Workgroups under way, in the storage of workers.
     resident: AtomicU64,
     failure: Mutex<Option<Box<Fault>>>,
-    /// Whether there is one.
+    /// True if there is a failure.
     failed: AtomicBool,
     /// Kernel arguments that waves start with in SGPRs.
     preloaded: Vec<u32>,
@@ -490,7 +490,7 @@ fn preloaded(kernel: &Kernel, packet: &KernelDispatchPacket, memory: &dyn Memory
     Ok((0..count).map(|i| unsafe { (host as *const u32).add(i).read_unaligned() }).collect())
 }
 
-/// Whether the launcher or a fault in another thread wants the waves to stop.
+/// True if the launcher or a fault in another thread requires the waves to stop.
 fn must_stop<const L: usize>(dispatch: &Dispatch<'_, L>) -> bool {
     dispatch.launch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
         || dispatch.failed.load(Ordering::Relaxed)

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// What an access wanted to do.
+/// Kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read only.
@@ -53,7 +53,7 @@ pub enum FaultKind {
         access: Access,
         /// Lane that made it; 0 for scalar accesses.
         lane: u32,
-        /// What was found there.
+        /// State of the memory there.
         reason: &'static str,
     },
     /// An access that must be aligned and is not.
@@ -117,7 +117,7 @@ pub enum FaultKind {
     Cancelled {
         /// Waves of the workgroup that have ended.
         ended: usize,
-        /// Those that wait at a barrier.
+        /// Waves that wait at a barrier.
         waiting: usize,
         /// All of them.
         waves: usize,
@@ -131,7 +131,7 @@ pub enum FaultKind {
 /// A kernel's end by fault: what, where, in which kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What happened.
+    /// Kind of the fault.
     pub kind: FaultKind,
     /// Name of the kernel.
     pub kernel: String,

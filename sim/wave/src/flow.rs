@@ -52,8 +52,8 @@ impl Reachable {
         }
     }
 
-    /// Those that begin outside of others, and those that begin inside: where any instruction may be a target, the
-    /// second half of one is taken for an instruction as well.
+    /// Instructions that do not overlap earlier ones, and instructions that begin inside of others. If any instruction
+    /// may be a jump target, the second half of one is decoded as an instruction as well.
     pub fn parted(&self) -> [Vec<(u32, &Decoded)>; 2] {
         let mut end = 0;
         let (inside, outside) =
@@ -68,12 +68,12 @@ impl Reachable {
     }
 }
 
-/// Whether it goes on where a register says.
+/// True for jumps to an address in a register.
 pub(crate) fn jumps_by_register(inst: &Inst) -> bool {
     matches!(inst.op, Op::SSetpcB64 | Op::SSwappcB64) || inst.op == Op::SAddPcI64 && !inst.src[0].is_constant()
 }
 
-/// Whether the next instruction can follow.
+/// True if execution can continue with the next instruction.
 pub(crate) fn falls_through(op: Op) -> bool {
     !matches!(
         op,

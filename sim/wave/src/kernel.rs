@@ -33,7 +33,7 @@ pub(crate) enum Code {
     Wave64(Program<64>),
 }
 
-/// What differs between kernels, and between targets, in the state that waves start with.
+/// Initial state of waves, as far as it differs between kernels and targets.
 pub(crate) struct Start {
     target: Target,
     descriptor: KernelDescriptor,
@@ -144,7 +144,7 @@ impl Kernel {
         }
     }
 
-    /// Whether its waves may synchronize with others through memory.
+    /// True if its waves may synchronize with others through memory.
     pub fn synchronizes(&self) -> bool {
         match &self.code {
             Code::Wave32(program) => self.plan(program).synchronizes,
@@ -164,7 +164,7 @@ impl Kernel {
         }
     }
 
-    /// What `program`, which is its code, does that checks look at.
+    /// Plan of `program`, the kernel's code, for the checks.
     pub(crate) fn plan<const L: usize>(&self, program: &Program<L>) -> &Plan {
         self.plan.get_or_init(|| Plan::new(program, self.registers))
     }
@@ -216,7 +216,7 @@ impl Start {
         self.descriptor.kernarg_size.into()
     }
 
-    /// Whether the waves of a workgroup are on several compute units: WGP mode, and CDNA's threadgroup split.
+    /// True if the waves of a workgroup run on several compute units: WGP mode, and CDNA's threadgroup split.
     pub fn is_split(&self) -> bool {
         match self.target.is_gfx9() {
             true => self.target.has_unified_registers() && self.descriptor.tg_split(),

@@ -31,31 +31,31 @@ pub struct Launch<'a> {
     /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches,
     /// sleeps and barriers, and when a wave begins.
     pub cancel: Option<&'a AtomicBool>,
-    /// Who looks on meanwhile; `None` costs nothing.
+    /// Observer of the run; `None` costs nothing.
     pub watch: Option<Watch<'a>>,
 }
 
-/// Who looks on while a kernel runs.
+/// Observer of a kernel's run.
 #[derive(Clone, Copy)]
 pub enum Watch<'a> {
     /// Checks.
     Checks(Checks<'a>),
-    /// What each instruction does is counted.
+    /// Collects figures of each instruction.
     Profile(&'a dyn Collect),
-    /// What waves do is told.
+    /// Traces the actions of waves.
     Trace(&'a dyn Listener),
     /// Kinds of instructions are counted.
     Count(&'a dyn TakeTally),
-    /// What waves execute is kept in its order.
+    /// Collects the executed instructions of waves in order.
     Steps(&'a dyn TakeSteps),
 }
 
-/// What a dispatch took.
+/// Counts of a dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Instructions executed by all waves (a VOPD is one).
     pub wave_instructions: u64,
-    /// Those among them that access global memory through vector addresses: `global_*` and `flat_*`.
+    /// Instructions of these that access global memory through vector addresses: `global_*` and `flat_*`.
     pub global_accesses: u64,
     /// Workgroups run.
     pub workgroups: u64,

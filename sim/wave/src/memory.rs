@@ -45,35 +45,35 @@ pub enum Path {
     Array,
     /// All that its compute unit has for scalar memory.
     Scalar,
-    /// Those that the agent's compute units share.
+    /// The caches that the agent's compute units share.
     Shared,
 }
 
-/// What an instruction does to caches.
+/// Cache operations of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
-    /// What its compute unit has of vector memory is read anew.
+    /// Invalidates the compute unit's vector caches.
     pub invalidate_vector: bool,
-    /// What its shader array has is read anew.
+    /// Invalidates the shader array's caches.
     pub invalidate_array: bool,
-    /// What its compute unit has of scalar memory is read anew.
+    /// Invalidates the compute unit's scalar caches.
     pub invalidate_scalar: bool,
-    /// What the agent's compute units share is read anew.
+    /// Invalidates the caches that the agent's compute units share.
     pub invalidate_shared: bool,
-    /// What its compute unit has stored goes to the caches that are shared.
+    /// Writes the compute unit's stores back to the shared caches.
     pub write_back: bool,
-    /// What its die has of that goes to where the agent's other dies see it.
+    /// Writes the die's stores back to where the agent's other dies see them.
     pub write_back_die: bool,
-    /// What the agent's compute units share goes to memory.
+    /// Writes the shared caches back to memory.
     pub write_back_shared: bool,
 }
 
-/// What an instruction has to do with caches.
+/// Use of caches by an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caching {
     /// If it accesses memory.
     pub path: Path,
-    /// What the instructions before it, which only controlled them, have done.
+    /// Cache operations of the preceding instructions that did nothing else.
     pub before: Control,
 }
 
@@ -199,8 +199,8 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// What leads from addresses in `addr..addr + size` to those that the host has for them, by a wrapping addition;
-    /// `None` unless all of them lie in one region that allows `access`, without caches in between.
+    /// Offset from addresses in `addr..addr + size` to host addresses, for a wrapping addition. `None` unless all of
+    /// them lie in one region that allows `access`, without caches in between.
     #[inline]
     pub fn displacement(&mut self, addr: u64, size: u64, access: Access) -> Option<u64> {
         if self.turn.is_some() {

@@ -31,7 +31,7 @@ impl From<Box<FaultKind>> for Stop {
     }
 }
 
-/// What a micro-operation returns: go on with [`Wave::next`], or stop.
+/// Result of a micro-operation: go on with [`Wave::next`], or stop.
 pub(crate) type Step = Result<(), Stop>;
 
 /// Executes one micro-operation.
@@ -40,7 +40,7 @@ pub(crate) type Step = Result<(), Stop>;
 /// The CPU must have the features of the `Level` the handler was selected for.
 pub(crate) type Handler<const L: usize> = unsafe fn(&mut Wave<L>, &mut Group<'_>, &MicroOp<L>) -> Step;
 
-/// What a lane crossing or a selection of sub-dwords does around an op.
+/// Lane crossing, or selection of sub-dwords, around an op.
 pub(crate) struct Crossing {
     pub dpp: Dpp,
     pub sdwa: Option<Sdwa>,
@@ -55,7 +55,7 @@ pub(crate) struct Crossing {
 /// One instruction (or half a VOPD), ready to run.
 pub(crate) struct MicroOp<const L: usize> {
     pub run: Handler<L>,
-    /// What `run` wraps, if there is a crossing.
+    /// Handler that `run` wraps, if there is a crossing.
     pub inner: Handler<L>,
     pub crossing: Option<Box<Crossing>>,
     pub src: [Src; 4],

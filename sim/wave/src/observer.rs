@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Who looks on while a kernel runs. The run loop is made for an [`Observer`]; [`Off`] is one that does nothing, for
-//! which the loop is what it would be without.
+//! Observers of a running kernel. The run loop is generic over an [`Observer`]. [`Off`] does nothing, and its loop has
+//! no overhead.
 
 use crate::micro_op::Step as Progress;
 use crate::wave::{Group, Wave};

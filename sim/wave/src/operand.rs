@@ -86,7 +86,7 @@ pub(crate) struct Upper(pub u8);
 impl Upper {
     const DESTINATION: usize = 3;
 
-    /// What is added to the register numbers of an instruction's sources and destination (LLVM's
+    /// Offsets to add to the register numbers of an instruction's sources and destination (LLVM's
     /// `getVGPRLoweringOperandTables`).
     pub fn of(self, inst: &Inst) -> ([u16; 4], u16) {
         let bits = |slot: usize| u16::from(self.0 >> (2 * slot) & 3) * 256;

@@ -16,7 +16,7 @@ use sim_isa::Target;
 /// The registers of a probe's lanes; gfx1250 has VGPRs in place of the AGPRs.
 const REGISTERS: Registers = Registers { vector: 256, accumulation: 256 };
 
-/// Those that the probe has on gfx1250.
+/// Number of named barriers of the probe on gfx1250.
 const NAMED_BARRIERS: usize = 8;
 
 /// A wave of `L` lanes (32 or 64) whose registers can be set and read: 256 VGPRs and as many AGPRs, which follow them
@@ -98,7 +98,7 @@ impl<const L: usize> Probe<L> {
     /// instructions.
     ///
     /// # Errors
-    /// What went wrong. A barrier is passed; leaving the code by a jump is [`FaultKind::PcOutOfRange`].
+    /// The fault. Barriers are passed; leaving the code by a jump is [`FaultKind::PcOutOfRange`].
     pub fn run(&mut self, target: Target, code: &[u32], memory: &dyn Memory) -> Result<u64, FaultKind> {
         // s_endpgm
         let end = if target.is_before_gfx11() { 0xbf81_0000 } else { 0xbfb0_0000 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What each instruction of a kernel did: how often it ran, for how many lanes, what it accessed and how well.
+//! Figures of a kernel's instructions: executions, active lanes, accesses and their efficiency.
 //!
 //! A [`Profile`] is the [`Observer`] of each thread of a dispatch.
 
@@ -11,7 +11,7 @@ use crate::sanitizer::{Access, Plan, Touch};
 use crate::wave::{Group, Wave};
 use sim_isa::{Format, Target};
 
-/// What an instruction did, in all of its executions.
+/// Figures of an instruction over all of its executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Its byte offset in the code.
@@ -24,13 +24,13 @@ pub struct Figures {
     pub divergent: u64,
     /// Bytes that lanes, or the wave, accessed in memory, LDS or scratch.
     pub bytes: u64,
-    /// Cache lines of memory that a vector access touched, summed; and how few would have done for its bytes.
+    /// Cache lines of memory that vector accesses touched, summed.
     pub lines: u64,
-    /// See there.
+    /// Minimum number of cache lines for the accessed bytes, summed.
     pub fewest_lines: u64,
-    /// Passes that accesses of LDS took with its banks, summed; and how few they would have been without conflicts.
+    /// Passes of LDS accesses over its banks, summed.
     pub passes: u64,
-    /// See there.
+    /// Number of passes without bank conflicts, summed.
     pub fewest_passes: u64,
 }
 
@@ -51,7 +51,7 @@ impl Figures {
 
 /// Takes the figures of a dispatch.
 pub trait Collect: Sync {
-    /// What the instructions did in one thread of the dispatch, by offset.
+    /// Takes the figures of one thread of the dispatch, by offset.
     fn collect(&self, figures: &[Figures]);
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Meter<'a, const L: usize> {
     line: u64,
     /// Kept for its memory: lines, or dwords of LDS.
     places: Vec<u64>,
-    /// The same: addresses and sizes of lanes.
+    /// Reused allocation: addresses and sizes of lanes.
     ranges: Vec<(u64, u64)>,
 }
 
@@ -169,7 +169,7 @@ impl<'a, const L: usize> Meter<'a, L> {
     }
 }
 
-/// What the instructions did in one thread of a dispatch.
+/// Figures of the instructions in one thread of a dispatch.
 pub(crate) struct Profile<'a, const L: usize> {
     meter: Meter<'a, L>,
     sink: &'a dyn Collect,

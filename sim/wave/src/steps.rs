@@ -8,7 +8,7 @@ use crate::program::{NOWHERE, Program};
 use crate::wave::{Group, Wave};
 use sim_isa::{Flags, Format, Inst, Op};
 
-/// What a thread trace tells of an instruction.
+/// Class of an instruction in a thread trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A vector one that computes.
@@ -19,17 +19,17 @@ pub enum Class {
     Smem,
     /// The local data share.
     Lds {
-        /// Whether it writes there.
+        /// True for stores.
         writes: bool,
     },
     /// Buffers, and global and scratch addresses.
     Vmem {
-        /// Whether it writes there.
+        /// True for stores.
         writes: bool,
     },
     /// Flat addresses.
     Flat {
-        /// Whether it writes there.
+        /// True for stores.
         writes: bool,
     },
     /// A branch that is taken.
@@ -40,7 +40,7 @@ pub enum Class {
     Message,
     /// A barrier.
     Barrier,
-    /// What no unit executes: waits, and what else only holds a wave up.
+    /// No execution unit: waits, and other instructions that only delay a wave.
     Immediate,
 }
 
@@ -49,7 +49,7 @@ pub enum Class {
 pub struct Executed {
     /// The wave's number in its workgroup.
     pub wave: u32,
-    /// What it was.
+    /// Class of the instruction.
     pub class: Class,
 }
 
@@ -58,7 +58,7 @@ pub trait TakeSteps: Sync {
     /// How many instructions of a workgroup are wanted; none of most.
     fn most(&self, workgroup: [u32; 3]) -> usize;
 
-    /// What the waves of a workgroup executed, from the beginning on.
+    /// Takes the executed instructions of a workgroup's waves, from the beginning on.
     fn take(&self, workgroup: [u32; 3], steps: Vec<Executed>);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What waves do, told as they do it. A [`Trace`] is the [`Observer`] of each thread of a dispatch.
+//! Traces of waves as they run. A [`Trace`] is the [`Observer`] of each thread of a dispatch.
 
 use crate::hardware::slot;
 use crate::micro_op::Step as Progress;
@@ -10,7 +10,7 @@ use crate::wave::{Group, Row, Wave};
 
 /// Is told what waves do, from every thread that runs them.
 pub trait Listener: Sync {
-    /// Whether each instruction is wanted, or only that waves begin and end.
+    /// True to trace each instruction, false for the start and end of waves only.
     fn wants_instructions(&self) -> bool;
 
     /// A line of text.
@@ -24,7 +24,7 @@ pub(crate) struct Trace<'a, const L: usize> {
     plan: &'a Plan,
     listener: &'a dyn Listener,
     workgroup: [u32; 3],
-    /// What the micro-operation under way may change.
+    /// Old values of the registers that the current micro-operation may change.
     old: Option<Old<L>>,
 }
 
@@ -40,7 +40,7 @@ impl<'a, const L: usize> Trace<'a, L> {
         Trace { kernel, program, plan, listener, workgroup: [0; 3], old: None }
     }
 
-    /// What has become of a vector register, if it has changed: one value, or those of its lanes.
+    /// Describes the change of a vector register, if it has changed: one value, or those of its lanes.
     fn vector_change(&self, n: u16, old: &Row<L>, new: &Row<L>) -> Option<String> {
         let lanes: Vec<usize> = (0..L).filter(|lane| old.0[*lane] != new.0[*lane]).collect();
         let first = new.0[*lanes.first()?];

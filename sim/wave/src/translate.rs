@@ -58,7 +58,7 @@ struct Builder<'a, const L: usize> {
     level: Level,
     /// No-ops since the last micro-operation.
     skipped: u32,
-    /// What those have done to caches.
+    /// Cache operations of these no-ops.
     control: Control,
     /// Branches whose `target` is still an offset.
     jumps: Vec<(usize, u32)>,
@@ -431,7 +431,7 @@ fn is_vector(format: Format) -> bool {
     matches!(format, Vop1 | Vop2 | Vopc | Vop3 | Vop3sd | Vop3p | Vopd | Vopd3)
 }
 
-/// Whether a 16-bit result clears the upper half of its register on GFX9: those of the short encodings do, but for
+/// True if a 16-bit result clears the upper half of its register on GFX9: results of the short encodings do, except of
 /// multiply-adds (Vega ISA 6.2 and LLVM's `zeroesHigh16BitsOfDest`). The others leave it alone, as all do later.
 fn clears_high_half(inst: &Inst) -> bool {
     let short = |format| matches!(format, Format::Vop1 | Format::Vop2);

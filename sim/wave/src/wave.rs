@@ -18,12 +18,12 @@ impl<const L: usize> Row<L> {
 /// Rows after the allocated VGPRs that instructions use for intermediate results.
 pub(crate) const SPARE_ROWS: usize = 4;
 
-/// What the waves of a workgroup share, and the thread's way to memory.
+/// State that the waves of a workgroup share, and the thread's address translation.
 pub(crate) struct Group<'a> {
     pub memory: Translator<'a>,
     /// The group segment, as long as the packet says.
     pub lds: Vec<u8>,
-    /// What an LDS access beyond the group segment gets: zeros, and what is written there is lost.
+    /// Target of LDS accesses beyond the group segment: zeros, and stores to it are lost.
     pub beyond_lds: [u8; 16],
     /// Address of the kernel's code.
     pub code_base: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Group<'a> {
     pub private_size: u32,
     /// Waves that have not ended.
     pub waves: u32,
-    /// Those among them that have signalled the barrier of gfx12 in this round.
+    /// Waves that have signalled the barrier of gfx12 in this round.
     pub arrived: u32,
     /// gfx1250: the named barriers that the kernel asks for.
     pub named: Vec<Named>,
@@ -47,7 +47,7 @@ impl Group<'_> {
         }
     }
 
-    /// Whether a wave is in IEEE mode, which gfx12 has no longer.
+    /// True if a wave is in IEEE mode, which gfx12 lacks.
     #[inline(always)]
     pub fn ieee<const L: usize>(&self, wave: &Wave<L>) -> bool {
         wave.mode & mode::IEEE != 0 && !self.target.is_gfx12()
@@ -99,7 +99,7 @@ pub(crate) struct Wave<const L: usize> {
     pub next: u32,
     /// Instructions executed.
     pub count: u64,
-    /// Those among them that access global memory.
+    /// Executed instructions that access global memory.
     pub global_accesses: u64,
     /// Private memory, dword *i* of every lane in row *i*.
     pub scratch: Vec<Row<L>>,
@@ -128,7 +128,7 @@ pub(crate) struct Wave<const L: usize> {
 impl<const L: usize> Wave<L> {
     pub const LANES: u64 = u64::MAX >> (64 - L);
 
-    /// Whether the named barrier that the wave has joined is complete, which it takes note of.
+    /// True if the named barrier that the wave has joined is complete. Records that the wave has passed it.
     pub fn passes_named(&mut self, group: &Group<'_>) -> bool {
         let rounds = group.named.get(self.joined.wrapping_sub(1)).map_or(self.seen, |barrier| barrier.rounds);
         std::mem::replace(&mut self.seen, rounds) != rounds

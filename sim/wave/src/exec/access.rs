@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What loads, stores and atomics have in common: checks of host memory, LDS and scratch behind addresses, parts of
-//! registers.
+//! Common parts of loads, stores and atomics: access checks of host memory, LDS and scratch, and parts of registers.
 
 use super::address::Lanes;
 use super::lanes::each_lane;

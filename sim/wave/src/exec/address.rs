@@ -129,7 +129,7 @@ fn compute<const L: usize>(wave: &mut Wave<L>, group: &Group<'_>, op: &MicroOp<L
     Some((base.wrapping_add(u64::from(first)), last))
 }
 
-/// What an offset in a register counts, in bytes.
+/// Unit of an offset in a register, in bytes.
 fn scale<const L: usize>(op: &MicroOp<L>, size: u32) -> i64 {
     if op.mem.scale_offset { size.into() } else { 1 }
 }
@@ -222,7 +222,8 @@ impl Space for Scratch {
 /// is added to the address alone (LLVM's `IntrinsicsAMDGPU.td`: included in and excluded from bounds checking).
 pub(super) struct Buffer;
 
-/// What is compared with the records: `OOB_SELECT` of a descriptor. GFX9 chooses by whether there is an index.
+/// Bounds check of a buffer access against the records: `OOB_SELECT` of a descriptor. GFX9 selects by the presence of
+/// an index.
 mod bounds {
     /// Index against the records, offset against the stride.
     pub const STRUCTURED: u32 = 0;

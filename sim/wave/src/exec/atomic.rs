@@ -14,7 +14,7 @@ use crate::wave::{Group, Wave};
 use sim_isa::Op;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What memory holds after the operation, from what it held, the data and (compare-and-swap only) what to compare with.
+/// New value of memory, from the old value, the data and (compare-and-swap only) the comparand.
 /// On gfx12 the least and greatest float of a NaN and a number are the number; before, the comparison is false and
 /// memory keeps what it has.
 pub(super) trait Rmw {

@@ -60,7 +60,7 @@ fn named<'a>(group: &'a mut Group<'_>, number: i32) -> Option<&'a mut Named> {
     usize::try_from(number).ok()?.checked_sub(1).and_then(|at| group.named.get_mut(at))
 }
 
-/// What only gfx1250's document tells of.
+/// Refuses an operation that only gfx1250's document describes on other targets.
 fn only_gfx1250(group: &Group<'_>, what: &str) -> Step {
     if group.target == Target::Gfx1250 { Ok(()) } else { unimplemented(format!("{what} of {:?}", group.target)) }
 }

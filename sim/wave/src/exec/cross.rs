@@ -84,7 +84,7 @@ fn bitop3<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>
     Ok(())
 }
 
-/// The same of halves of registers.
+/// Bits chosen by a truth table, for halves of registers.
 fn bitop3_16<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let result = tabled(wave, op);
     put_half(wave, op.dst as usize, op.dst_high, &result);
@@ -206,7 +206,7 @@ fn permlane16<const OTHER_ROW: usize, const L: usize>(wave: &mut Wave<L>, _: &mu
     within_rows::<OTHER_ROW, L>(wave, op, |lane| (selectors >> (4 * (lane & 15))) as u32)
 }
 
-/// The same with the low bits of each lane's source 1 as its selector.
+/// Permutation within rows of 16 lanes, with the low bits of each lane's source 1 as its selector.
 fn permlane16_var<const OTHER_ROW: usize, const L: usize>(
     wave: &mut Wave<L>,
     _: &mut Group<'_>,
@@ -305,7 +305,7 @@ fn movrel<const SOURCE: bool, const DESTINATION: bool, const L: usize>(
     move_by::<SOURCE, DESTINATION, L>(wave, op, wave.s[slot::M0])
 }
 
-/// The same of GFX9's index mode, where only M0's low byte counts.
+/// Moves in GFX9's index mode, with M0's low byte added to the number of the source or destination register.
 pub(crate) fn indexed_move<const SOURCE: bool, const DESTINATION: bool, const L: usize>(
     wave: &mut Wave<L>,
     _: &mut Group<'_>,

@@ -42,7 +42,7 @@ impl<const WRITES_EXEC: bool, const L: usize> Exec<L> for Crossed<WRITES_EXEC> {
     }
 }
 
-/// What each lane reads, and the active lanes that are written.
+/// Values that the lanes read, and the mask of the lanes to write.
 #[inline(always)]
 fn cross<const L: usize>(dpp: Dpp, source: &Row<L>, exec: u64) -> (Row<L>, u64) {
     let mut crossed = Row::<L>::ZERO;
@@ -101,7 +101,7 @@ fn source_lane(ctrl: u16, lane: usize, lanes: usize) -> Option<usize> {
     (from < 16).then_some(row | from)
 }
 
-/// Whether `ctrl` is a crossing that exists on the target.
+/// True if `ctrl` is a crossing that exists on the target.
 pub(crate) fn is_known(dpp: Dpp, target: Target) -> bool {
     let Dpp::Row { ctrl, .. } = dpp else { return true };
     match ctrl {

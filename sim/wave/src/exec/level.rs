@@ -7,7 +7,7 @@ use crate::wave::{Group, Wave};
 /// Which instructions of the host the vector code may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// What the crate is compiled for.
+    /// The target level of the crate's build.
     Base,
     /// x86-64-v3: AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]

@@ -23,7 +23,7 @@ const LANES: usize = 64;
 /// The registers of one operand.
 type Rows = [Row<LANES>];
 
-/// What the elements of a product are.
+/// Element type of a product.
 trait Elements {
     /// An element of A or B, ready to be multiplied.
     type Factor: Copy + Default;
@@ -75,8 +75,8 @@ macro_rules! elements {
     )*};
 }
 
-/// What products add up to. Steps go through the inner dimension in order, each a fused multiply-add: the documents
-/// leave the hardware's order and intermediate precision open.
+/// Accumulator type. Steps go through the inner dimension in order, each a fused multiply-add: the documents leave the
+/// hardware's order and intermediate precision open.
 trait Sum {
     fn read(bits: u64) -> Self;
     fn write(self) -> u64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What each op does, one module for each kind of op, and the choice of the code that does it.
+//! Execution of ops: one module for each kind of op, and the choice of the code for an op.
 //!
 //! Modules name only those before them: `float`, `level`, `control`, `lanes`, `transpose`; `address`, `access`,
 //! `atomic`, `memory`, `scalar_memory` and `reach`; `valu`, on which most others are built; this one.
@@ -63,7 +63,7 @@ pub(crate) struct Chosen<const L: usize> {
 /// Finds the handler of an op.
 ///
 /// # Errors
-/// What is missing, if the op is not implemented.
+/// The missing feature, if the op is not implemented.
 pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Result<Chosen<L>, String> {
     if clamp && let Some(run) = integer::saturating(op, level).or_else(|| carry::saturating(op, level)) {
         return Ok(Chosen { run, lane_wise: true });
@@ -108,7 +108,7 @@ pub(crate) fn e5m3_handler<const L: usize>(op: Op, level: Level) -> Option<Chose
     lane_wise.or_else(|| small_float::e5m3_handler(op).map(|run| Chosen { run, lane_wise: false }))
 }
 
-/// Whether the op is executed (or skipped as a no-op): the list that tests go by.
+/// True if the op is executed (or skipped as a no-op). Tests use this list.
 pub fn is_implemented(op: Op) -> bool {
     // Of messages some are no-ops.
     op.has(Flags::NOP)

@@ -21,7 +21,7 @@ trait PackedOp {
     fn eval(a: Self::T, b: Self::T, c: Self::T, how: How) -> Self::T;
 }
 
-/// What beside the operands matters.
+/// Modifiers and modes of a packed op.
 #[derive(Clone, Copy)]
 struct How {
     clamp: bool,

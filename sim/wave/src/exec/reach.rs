@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What an access to memory would reach, for who looks on before it is made.
+//! Addresses that a memory access will reach, for observers before the access.
 
 use super::address::{Buffer, ByLane, Flat, Global, Scratch, addresses};
 use super::lanes::each_lane;

@@ -496,7 +496,7 @@ fn setpc<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>)
     Err(Stop::Jump(wave.s64(&op.src[0])))
 }
 
-/// What is added counts from the instruction after this one, which a literal makes longer.
+/// The addend counts from the instruction after this one, which a literal makes longer.
 fn add_pc<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let next = group.code_base + u64::from(op.offset) + op.simm as u64;
     Err(Stop::Jump(next.wrapping_add(wave.s64(&op.src[0]))))

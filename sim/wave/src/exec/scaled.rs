@@ -70,7 +70,7 @@ fn finite(code: u32, bits: u32, mantissa_bits: u32, bias: i32) -> f32 {
     if code >> (bits - 1) & 1 != 0 { -value } else { value }
 }
 
-/// What is converted, or converted to.
+/// Wide type that a conversion reads or writes.
 trait Wide {
     const BITS: usize;
     /// Number `i` of a row's dwords.

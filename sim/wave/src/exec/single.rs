@@ -28,7 +28,7 @@ fn mad32(x: f32, y: f32, z: f32) -> f32 {
     flushed(flushed(flushed(x) * flushed(y)) + flushed(z))
 }
 
-/// The same where 0 times anything is 0.
+/// x · y + z, rounded twice, with 0 times anything as 0.
 #[inline(always)]
 fn legacy_mad32(x: f32, y: f32, z: f32) -> f32 {
     if flushed(x) == 0.0 || flushed(y) == 0.0 { mad32(0.0, 0.0, z) } else { mad32(x, y, z) }

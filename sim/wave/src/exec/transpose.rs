@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What gfx1250's transposing loads do between memory or LDS and the registers (CDNA5 ISA 10.9.2: their tiles have 16
+//! Data movement of gfx1250's transposing loads from memory or LDS to registers (CDNA5 ISA 10.9.2: their tiles have 16
 //! rows of 16 elements, of 32 where an element has 4 or 6 bits). Which lane loads which part of a column is as in AMD's
 //! simulator rocjitsu (`ds_transpose.h`), and as Triton's kernels need it of tiles in LDS.
 

@@ -11,7 +11,7 @@ use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::wave::{Group, Wave};
 use sim_isa::{Op, Target};
 
-/// What the bits of a component mean.
+/// Meaning of a component's bits.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Unorm,
@@ -172,7 +172,7 @@ enum Registers {
     High,
 }
 
-/// What a mnemonic says.
+/// Parsed mnemonic.
 #[derive(Clone, Copy)]
 struct What {
     /// The format is in the instruction.

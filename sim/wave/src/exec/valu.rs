@@ -22,7 +22,7 @@ pub(crate) struct Finish {
 }
 
 impl Finish {
-    /// What an op's modifiers and MODE ask for results of type `E`.
+    /// Creates the rounding of results of type `E`, from an op's modifiers and MODE.
     #[inline(always)]
     pub fn new<E: Elem, const L: usize>(wave: &Wave<L>, group: &Group<'_>, op: &MicroOp<L>) -> Self {
         let flush = flushes::<E, L>(wave);
@@ -36,7 +36,7 @@ impl Finish {
     }
 }
 
-/// Whether denormals of type `E` are flushed.
+/// True if denormals of type `E` are flushed.
 #[inline(always)]
 pub(crate) fn flushes<E: Elem, const L: usize>(wave: &Wave<L>) -> bool {
     E::FLUSH == 32 && wave.flush32 || E::FLUSH == 64 && wave.flush64
@@ -72,7 +72,7 @@ pub(crate) trait Elem: Copy {
         self
     }
 
-    /// The same for the bits of a value.
+    /// Applies the modifiers to the bits of a value.
     #[inline(always)]
     fn modify_bits((low, high): (u32, u32), neg: bool, abs: bool, flush: bool) -> (u32, u32) {
         Self::from_bits(low, high).modify(neg, abs, flush).to_bits()

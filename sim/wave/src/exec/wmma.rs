@@ -22,7 +22,7 @@ trait Layout {
     /// The lane, before its 16 are added, and the place in it of element `k` of `inner` in a wave of `lanes`; elements
     /// have so many bits.
     fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize);
-    /// The same of the dense row of a sparse A.
+    /// Position of an element in the dense row of a sparse A.
     #[inline(always)]
     fn sparse_factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
         Self::factor(k, inner, lanes, bits)
@@ -132,7 +132,7 @@ trait Element {
 
 /// An element of 16 bits, which C and D may have as well.
 trait Half: Element {
-    /// What FP16_OVFL limits results to.
+    /// Limit of results under FP16_OVFL.
     const MOST: f32;
     fn round(value: f32) -> u16;
 }
@@ -256,7 +256,7 @@ fn stored<T: Layout, const K: usize, const L: usize>(
 }
 
 /// The bits of element `k` of row `m` of A (`i` 0) or of column `m` of B (1), and its place among those of its lane.
-/// What a sparse A lacks is zero.
+/// Elements that a sparse A lacks are zero.
 #[inline(always)]
 fn element<T: Layout, const K: usize, const L: usize>(
     wave: &Wave<L>,
@@ -366,7 +366,7 @@ fn both_halves<T: Layout, A: Element, B: Element, O: Half, const K: usize, const
     put_halves::<O, L>(wave, op, &d)
 }
 
-/// The same where C is in 32 bits.
+/// D in 16 bits, two rows in each register, with C in 32 bits.
 fn narrowed<T: Layout, E: Half, const K: usize, const L: usize>(
     wave: &mut Wave<L>,
     _: &mut Group<'_>,

@@ -65,8 +65,8 @@ pub(super) fn spans(lanes: &[Bytes], spans: &mut Vec<(u64, u64)>) {
     spans.push(last);
 }
 
-/// Whether two accesses of different waves are a race if nothing orders them. A store may be an atomic one, which no
-/// instruction says of itself before gfx942, and a load past caches is taken for one.
+/// True if two accesses of different waves are a race without an order. Before gfx942 an instruction does not state if
+/// a store is atomic, so any store may be, and a load past caches counts as atomic.
 pub(super) fn conflicts(deed: Deed, other: Deed, is_lds: bool) -> bool {
     use Deed::{Atomic, EqualStore, ExpectedLoad, ScopedLoad, Store};
     match (deed, other) {
@@ -114,7 +114,7 @@ pub(super) fn overlap<const L: usize>(doing: &Doing<'_, L>, lanes: &[Bytes], wav
     found
 }
 
-/// Whether a store leaves memory as it is.
+/// True if a store leaves memory unchanged.
 pub(super) fn stores_what_is_there<const L: usize>(
     doing: &Doing<'_, L>,
     lanes: &[Bytes],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What waves know of each other: up to which of its operations a wave's accesses come before one's own.
+//! Clocks of waves: for each other wave, the last of its operations that come before one's own.
 //!
 //! A wave's operations are counted by class, as [`super::counters`] has them. What orders them for others is not that
 //! they were issued, but that they were waited for.
@@ -23,7 +23,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Whether an access comes before. Accesses to memory by the waves of one compute unit are in the order of their
+    /// True if an access comes before. Accesses to memory by the waves of one compute unit are in the order of their
     /// issue, as their cache takes them in order.
     pub fn covers(&self, stamp: &Stamp, in_order: bool) -> bool {
         // A scalar load is of memory that compilers take for constant, and order against nothing.
@@ -40,7 +40,7 @@ impl Known {
     }
 }
 
-/// What a wave knows of waves that it has synchronized with through atomics, by their numbers in the dispatch.
+/// Knowledge of a wave about waves that it has synchronized with through atomics, by their numbers in the dispatch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock {
     /// More than is kept: all is known.

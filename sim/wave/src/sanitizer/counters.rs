@@ -41,7 +41,7 @@ impl Counter {
         }
     }
 
-    /// What waits for the counter to be no more than `n`, in assembly.
+    /// Wait instruction for the counter to be at most `n`, in assembly.
     pub fn wait(self, target: Target, n: u32) -> String {
         if target.is_gfx12() {
             let name = match self {
@@ -119,24 +119,24 @@ impl Class {
         }
     }
 
-    /// Whether one comes back after those before it.
+    /// True if operations of the class complete in order.
     pub fn is_ordered(self) -> bool {
         !matches!(self, Class::Scalar | Class::FlatLoad | Class::FlatLds)
     }
 
-    /// Whether two of them that write the same register do so in their order. On gfx12 the counter of loads goes down
+    /// True if two operations of the class write a common register in order. On gfx12 the counter of loads goes down
     /// in order, but registers are not written so (LLVM's `FeatureVmemWriteVgprInOrder`, which gfx12 lacks).
     pub fn writes_in_order(self, target: Target) -> bool {
         self.is_ordered() && !(self == Class::Load && target.is_gfx12())
     }
 }
 
-/// What an instruction waits for: for each counter the highest value at which it goes on.
+/// Waits of an instruction: for each counter the highest value at which it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waits(pub [Option<u8>; COUNTERS]);
 
 impl Waits {
-    /// Those of an instruction; `None` if it waits for no counter. Counters of exports, samples and ray tracing, for
+    /// Waits of an instruction; `None` if it waits for no counter. Counters of exports, samples and ray tracing, for
     /// which there are no instructions here, are left out.
     pub fn of(inst: &Inst) -> Option<Waits> {
         let simm = inst.simm as u16;
@@ -226,7 +226,7 @@ impl Issue {
     }
 }
 
-/// Whether it is counted by `asynccnt`. What looks like its destination is the LDS address.
+/// True if it is counted by `asynccnt`. The LDS address looks like its destination.
 pub(crate) fn is_async(op: Op) -> bool {
     op.has(Flags::ASYNC)
 }

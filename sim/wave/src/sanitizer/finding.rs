@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What the checks find, and how they are asked for.
+//! Findings of the checks, and the options that request them.
 
 use super::unwritten::Unwritten;
 use crate::program::Program;
@@ -16,7 +16,7 @@ pub struct Checks<'a> {
     pub race: bool,
     /// Nor are those that write what is there already. A part of `race`.
     pub equal: bool,
-    /// What instructions need between them, and hardware does not see to, is there.
+    /// Check of the wait states that instructions need between them without interlocks in hardware.
     pub hazard: bool,
     /// Loads of kernel arguments stay within those that the kernel has.
     pub bounds: bool,
@@ -39,7 +39,7 @@ pub trait Sink: Sync {
     /// The first finding of its kind at its instructions in a thread of a dispatch.
     fn found(&self, finding: &Finding);
 
-    /// The same has been found so many more times.
+    /// Reports that a finding has been found `times` more times.
     fn repeated(&self, finding: &Finding, times: u64);
 
     /// With [`Checks::race`], when the dispatch is over: what it has accessed of one page.
@@ -50,7 +50,7 @@ pub trait Sink: Sync {
         None
     }
 
-    /// What memory at an address is, in words. `None` if nobody knows.
+    /// Describes the memory at an address; `None` if it is unknown.
     fn place(&self, _address: u64) -> Option<String> {
         None
     }
@@ -80,7 +80,7 @@ pub struct Touched {
 pub struct Finding {
     /// The check that found it: `wait`, `sync`, `race`, `equal`, `hazard`, `bounds`, `clamp` or `init`.
     pub check: &'static str,
-    /// What is wrong, in a sentence.
+    /// The problem, in a sentence.
     pub what: String,
     /// The memory that it is about, and what that is, in words, if it is known.
     pub memory: Option<(u64, Option<String>)>,

@@ -28,14 +28,14 @@ enum Place {
     Memory(u64),
 }
 
-/// The same, with the first instruction that has read it, by its number.
+/// Place of uninitialized data, with the number of the first instruction that has read it.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
     place: Place,
     step: Option<u32>,
 }
 
-/// What is unwritten of a wave's registers and scratch.
+/// Uninitialized parts of a wave's registers and scratch.
 struct Shadow<const L: usize> {
     /// Of each register of lanes, the lanes in which a bit is, and the bits of these.
     lanes: Vec<u64>,
@@ -153,7 +153,7 @@ const TRIED: [[u32; 2]; 2] = [[0x5555_5555, 0x3333_3333], [0xaaaa_aaaa, 0xcccc_c
 /// More of them for comparisons.
 const COMPARED: [[u32; 2]; 2] = [[0, u32::MAX], [u32::MAX, 0]];
 
-/// What micro-operations leave of what they write.
+/// Uninitialized parts of the results of micro-operations.
 struct After<const L: usize> {
     rows: Vec<Row<L>>,
     slots: [u32; slot::PADDED],
@@ -167,7 +167,7 @@ pub(super) struct Init<'a, const L: usize> {
     waves: Vec<Shadow<L>>,
     lds: Lds,
     memory: View<'a>,
-    /// What is stored where the host may read it is looked at.
+    /// True if stores to memory that the host may read are checked.
     looks_at_results: bool,
     /// Kept for its memory: what the lanes access.
     lanes: Vec<Bytes>,

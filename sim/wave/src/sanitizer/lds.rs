@@ -123,7 +123,7 @@ impl Access {
         self.offsets.into_iter().flatten().map(move |offset| range(start, offset, bytes))
     }
 
-    /// Those of one of the up to two accesses.
+    /// Bytes of a lane in one of the up to two accesses.
     #[inline]
     pub fn part<const L: usize>(&self, part: usize, wave: &Wave<L>, lane: usize) -> Option<Range<usize>> {
         self.offsets[part].map(|offset| range(self.start(wave, lane), offset, self.bytes))
@@ -154,7 +154,7 @@ fn range(start: u32, offset: u32, bytes: u32) -> Range<usize> {
     at..at + bytes as usize
 }
 
-/// Whether it exchanges lanes by LDS's wires, not its memory.
+/// True if it exchanges lanes by LDS's wires, not its memory.
 pub(super) fn exchanges_lanes(op: Op) -> bool {
     matches!(op, Op::DsPermuteB32 | Op::DsBpermuteB32 | Op::DsBpermuteFiB32 | Op::DsSwizzleB32)
 }
@@ -189,7 +189,7 @@ pub(super) struct Writes {
     first: u64,
     /// The workgroup's, from number `first` on.
     writes: Vec<Write>,
-    /// Those that may not be back, by number.
+    /// Numbers of the writes that may not be complete.
     open: Vec<u64>,
 }
 
@@ -232,7 +232,7 @@ impl Writes {
         self.first = kept;
     }
 
-    /// Whether there are so many writes that those that are back are worth looking for.
+    /// True if there are so many writes that a search for complete ones is worth it.
     pub fn is_full(&self) -> bool {
         self.writes.len() as u64 >= 2 * KEPT
     }

@@ -3,7 +3,7 @@
 
 use super::plan::Meeting;
 
-/// What a wave has done.
+/// State of a wave at barriers.
 #[derive(Clone, Copy, Default)]
 struct Visitor {
     /// Lanes that it began with.

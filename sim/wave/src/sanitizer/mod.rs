@@ -60,7 +60,7 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     plan: &'a Plan,
     /// Of each wave of the workgroup.
     pending: Vec<Pending<L>>,
-    /// The same, if hazards are looked for.
+    /// History of each wave, if the check `hazard` is on.
     trails: Vec<Trail>,
     lds: Writes,
     meetings: Meetings,
@@ -69,11 +69,11 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     /// If what nobody has written is.
     init: Option<Init<'a, L>>,
     workgroup: [u32; 3],
-    /// What has been found, by kind and instructions, and how often since it was told.
+    /// Findings by kind and instructions, with the number of times since the report.
     found: HashMap<(Kind, u32, Option<u32>), (Finding, u64)>,
-    /// What the registers had that the instruction under way writes, if its result is to be late.
+    /// Old values of the registers that the current instruction writes, if its result is to be delayed.
     old: Option<Values<L>>,
-    /// What waves have outstanding is counted.
+    /// True if outstanding operations of waves are counted.
     counts: bool,
     /// The deeds for which a micro-operation is looked at, and those for which it is when it has run.
     looked_at: u8,
@@ -132,7 +132,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
-    /// Whether the next result is late.
+    /// True if the next result is delayed.
     fn is_late(&mut self) -> bool {
         if self.checks.seed.is_none() {
             return false;
@@ -158,7 +158,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         Ok(())
     }
 
-    /// Whether an operation of the wave may write one of these registers.
+    /// True if an operation of the wave may write one of these registers.
     fn may_touch(&self, span: &Span, wave: &Wave<L>) -> bool {
         self.pending[wave.index as usize].may_touch(span.marks)
     }
@@ -477,7 +477,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
-    /// What is late of the registers that an instruction will write, and may, arrives now: it is older.
+    /// Delivers delayed values of registers that an instruction is going to write and may write: they are older.
     fn land_under(&mut self, step: &Step, wave: &mut Wave<L>) {
         for span in self.plan.writes(step) {
             if self.may_touch(span, wave) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a wave has outstanding, and the registers that it will still write.
+//! Outstanding operations of a wave, and the registers that they will still write.
 
 use super::clock::Known;
 use super::counters::{CLASSES, Class, Counter, Waits};
@@ -37,7 +37,7 @@ pub(super) struct Outstanding {
     pub marks: Marks,
 }
 
-/// What an operation will write that its registers do not have yet. No other operation has one of these registers.
+/// Delayed values of an operation, which its registers do not have yet. No other operation has one of these registers.
 struct Late<const L: usize> {
     first: u16,
     lanes: u64,
@@ -51,7 +51,7 @@ pub(super) enum Values<const L: usize> {
 }
 
 impl<const L: usize> Values<L> {
-    /// Those that are in registers now. `scalars` is the number of the first scalar slot.
+    /// Reads the current values of registers. `scalars` is the number of the first scalar slot.
     pub fn read(wave: &Wave<L>, first: u16, count: u16, scalars: u16) -> Self {
         let (first, count) = (usize::from(first), usize::from(count));
         match first.checked_sub(scalars.into()) {
@@ -93,12 +93,12 @@ impl<const L: usize> Values<L> {
 pub(super) struct Pending<const L: usize> {
     /// Number of the first scalar slot.
     scalars: u16,
-    /// What counts each class.
+    /// Counter of each class.
     counters: [Counter; CLASSES],
     /// How high the counter of each class goes.
     limits: [u32; CLASSES],
     issued: [u32; CLASSES],
-    /// Those of them that are back for sure.
+    /// Number of operations of each class that are surely complete.
     back: [u32; CLASSES],
     /// The classes of which some may not be, as a set.
     open: u32,
@@ -109,10 +109,10 @@ pub(super) struct Pending<const L: usize> {
     /// The operations with one ticket, by its class, in the order in which they were issued, which is that in which
     /// they are known to be back.
     queues: [VecDeque<Outstanding>; CLASSES],
-    /// Those with two.
+    /// Outstanding operations with two tickets.
     flat: Vec<Outstanding>,
     late: Vec<Late<L>>,
-    /// Those that the instruction under way has not waited for: they arrive after it.
+    /// Operations that the current instruction has not waited for. Their values arrive after it.
     pub missed: Vec<Outstanding>,
 }
 
@@ -161,12 +161,12 @@ impl<const L: usize> Pending<L> {
         Ticket { class, n }
     }
 
-    /// What the next operation of a class will have.
+    /// Ticket of the next operation of a class.
     pub fn next(&self, class: Class) -> Ticket {
         Ticket { class, n: self.issued[class as usize] + 1 }
     }
 
-    /// What the wave has done.
+    /// Issued and complete operations of the wave.
     pub fn known(&self) -> Known {
         Known { issued: self.issued, back: self.back }
     }
@@ -221,13 +221,13 @@ impl<const L: usize> Pending<L> {
         (self.queues, self.flat) = (queues, flat);
     }
 
-    /// Whether an operation may write one of these registers. None does if not.
+    /// True if an operation may write one of these registers. If false, none does.
     #[inline]
     pub fn may_touch(&self, registers: Marks) -> bool {
         self.marked.meets(registers)
     }
 
-    /// Whether any operation will write one of these registers.
+    /// True if any operation will write one of these registers.
     pub fn touches(&self, span: &Span) -> bool {
         let has = |one: &Outstanding| one.first < span.first + span.count && span.first < one.first + one.count;
         self.may_touch(span.marks) && self.queues.iter().flatten().chain(&self.flat).any(has)
@@ -318,7 +318,7 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// What is late of registers of `span` arrives; it stays outstanding.
+    /// Delivers delayed values of registers of `span`. The operation stays outstanding.
     pub fn land_under(&mut self, span: &Span, wave: &mut Wave<L>) {
         let mut at = 0;
         while at < self.late.len() {
@@ -331,7 +331,7 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// What was missed arrives.
+    /// Delivers the values of missed operations.
     #[inline]
     pub fn land_missed(&mut self, wave: &mut Wave<L>) {
         if !self.missed.is_empty() {
@@ -365,7 +365,7 @@ impl<const L: usize> Pending<L> {
     }
 }
 
-/// What an instruction and an outstanding operation have in common.
+/// Common registers of an instruction and an outstanding operation.
 pub(super) struct Conflict {
     /// The first register.
     pub register: u16,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a program's instructions read, write, issue and wait for: known when code is decoded.
+//! Plan of a program's checks: reads, writes, issues and waits of its instructions, computed when code is decoded.
 
 use super::counters::{Issue, Waits, is_async};
 use super::hazard::{Facts, Hazards};
@@ -27,7 +27,7 @@ pub(crate) struct Span {
     pub lanes: Lanes,
     /// Of one register: which [`halves`] of it.
     pub halves: u8,
-    /// Those of them that operations of the program write when they come back.
+    /// Registers of these that operations of the program write when they complete.
     pub marks: Marks,
 }
 
@@ -69,15 +69,15 @@ fn half_of_data(inst: &Inst) -> u8 {
 /// For which lanes an instruction has to do with a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lanes {
-    /// Those in EXEC.
+    /// Lanes in EXEC.
     Active,
     /// Any; scalar registers have none.
     All,
-    /// Those in EXEC, of the registers alone whose bits are set in M0.
+    /// Lanes in EXEC, and only registers whose bits are set in M0.
     ActiveByM0,
 }
 
-/// What an instruction has to do with barriers.
+/// Role of an instruction at barriers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meeting {
     None,
@@ -95,7 +95,7 @@ pub(crate) enum Meeting {
     Write,
 }
 
-/// What is done to a named barrier (gfx1250).
+/// Operation on a named barrier (gfx1250).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     Init,
@@ -112,7 +112,7 @@ pub(crate) struct Step {
     pub offset: u32,
     /// It is what the micro-operation does, not a no-op before that.
     pub runs: bool,
-    /// What it does, as a set of [`deeds`].
+    /// Set of [`deeds`].
     pub deeds: u8,
     pub waits: Option<Waits>,
     /// In [`Plan::spans`].
@@ -122,7 +122,7 @@ pub(crate) struct Step {
     pub meeting: Meeting,
     pub lds: Option<Access>,
     pub touch: Option<Touch>,
-    /// What it does to caches, if it does no more.
+    /// Cache operations, if it does nothing else.
     pub control: Control,
     /// Before gfx11: the scalar slot of a buffer's resource, which may be that of scratch.
     resource: Option<u16>,
@@ -141,18 +141,18 @@ impl Step {
             | set(deeds::MEMORY, self.touch.is_some() || self.control != Control::default())
     }
 
-    /// Whether a buffer instruction accesses scratch, whose resource alone is swizzled here.
+    /// True if a buffer instruction accesses scratch. Only scratch resources are swizzled here.
     pub fn is_private<const L: usize>(&self, wave: &Wave<L>) -> bool {
         self.resource.is_some_and(|slot| wave.s[usize::from(slot) + 1] >> 31 != 0)
     }
 }
 
-/// What there is to look at before a micro-operation: most need no more than a glance at their registers.
+/// Summary of the checks before a micro-operation. Most need only a look at its registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Glance {
     /// The registers that it reads or writes and that may be on their way.
     pub registers: Marks,
-    /// What else there is, as a set of [`deeds`].
+    /// Set of further [`deeds`].
     pub deeds: u8,
 }
 
@@ -169,7 +169,7 @@ impl Glance {
 pub(crate) struct Marks([u64; 2]);
 
 impl Marks {
-    /// Those with these numbers among them.
+    /// Set of the registers with these numbers.
     fn of(numbers: Range<u16>) -> Marks {
         numbers.fold(Marks::default(), |Marks(mut sets), n| {
             sets[usize::from(n) / 64 % 2] |= 1 << (n % 64);
@@ -195,7 +195,7 @@ impl Marks {
     }
 }
 
-/// What instructions of a micro-operation do, as sets.
+/// Deeds of a micro-operation's instructions, as bits.
 pub(crate) mod deeds {
     /// One waits for a counter.
     pub const WAITS: u8 = 1;
@@ -229,7 +229,7 @@ pub(crate) struct Plan {
     pub has_other_barriers: bool,
     /// Of the code.
     pub hash: u64,
-    /// What instructions need between them.
+    /// Hazard rules of the program.
     pub hazards: Hazards,
 }
 
@@ -330,7 +330,7 @@ impl Plan {
         register(number, self.scalars, self.vectors)
     }
 
-    /// The same for all micro-operations.
+    /// Ranges of steps of all micro-operations.
     pub fn ops(&self) -> &[Range<u32>] {
         &self.of
     }
@@ -434,7 +434,7 @@ fn expects(inst: &Inst) -> Option<(u8, u32)> {
     }
 }
 
-/// What holds from one instruction to the next in the order of the code, as `translate` follows it.
+/// State of the walk from one instruction to the next in the order of the code, as `translate` follows it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Walk {
     next: Option<u32>,
@@ -532,7 +532,7 @@ fn hash(words: &[u32]) -> u64 {
     words.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Whether it reads M0 without naming it.
+/// True if it reads M0 without naming it.
 fn needs_m0(inst: &Inst) -> bool {
     inst.mem.lds
         || inst.op.has(Flags::TO_LDS)
@@ -540,7 +540,7 @@ fn needs_m0(inst: &Inst) -> bool {
         || matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt)
 }
 
-/// What an instruction has to do with barriers: with the workgroup's, which is number -1, or named ones from 1 on.
+/// Role of an instruction at barriers: the workgroup's, which is number -1, or named ones from 1 on.
 fn meeting(inst: &Inst) -> Meeting {
     let workgroup = Operand::Inline(u64::from(u32::MAX));
     let is_named = match inst.src[0] {

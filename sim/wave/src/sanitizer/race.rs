@@ -31,7 +31,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was known at a wave's stores, which may be atomic ones that release it, is kept for so many changes of it.
+/// Maximum number of changes of a wave's clock at its stores to keep. A store may be an atomic that releases the clock.
 const RELEASES: usize = 32;
 
 /// The check of one thread.
@@ -43,7 +43,7 @@ pub(super) struct Races<'a> {
     visitors: Vec<Visitor>,
     /// The number of its first one.
     first: u32,
-    /// What each wave (row) knows of each from barriers.
+    /// Knowledge of each wave (row) about each other from barriers.
     known: Vec<Known>,
     /// As much of it as its reads of memory are sure to see.
     fresh: Vec<Known>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What findings say.
+//! Texts of findings.
 
 use super::Sanitizer;
 use super::bytes::Hit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Who has accessed which bytes: for each dword the last write and two reads, as much of it as a kernel touches.
+//! Shadow memory of accesses: for each dword the last write and two reads, for as much memory as a kernel touches.
 //!
 //! An instruction that accesses many dwords mostly finds the same accesses at all of them. A dword has the numbers that
 //! its accesses have in a table of its page, so that all that is known of it is one value of 16 bytes, and what has
@@ -10,7 +10,7 @@ use super::counters::Class;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What an access does.
+/// Kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Load,
@@ -89,7 +89,7 @@ type Packed = u128;
 /// The unit that an access has to do with: address, and bytes from there on.
 pub(super) type Place = (u64, u32);
 
-/// What is known of neighbouring bytes.
+/// Accesses to neighbouring bytes.
 struct Page {
     /// Bytes that have one value: a block, or a dword if less was accessed at once.
     unit: usize,
@@ -252,8 +252,8 @@ fn least(units: usize) -> usize {
     units.max(64) / 2
 }
 
-/// What has become of units at which an instruction has found the same: what they were, and are. A few that it is
-/// likely to come back to.
+/// Cache of updates: old and new values of units at which an instruction has found the same. It has a few entries that
+/// are likely to recur.
 struct Memo([(Packed, Packed); MEMO]);
 
 const MEMO: usize = 8;

@@ -31,7 +31,7 @@ impl Touch {
         Self::with_scratch(inst).filter(|touch| touch.format != Format::Scratch)
     }
 
-    /// The same with instructions of scratch.
+    /// Access of an instruction, including scratch instructions.
     pub fn with_scratch(inst: &Inst) -> Option<Touch> {
         let format = inst.format;
         let (loads, stores) = (inst.op.has(Flags::LOAD), inst.op.has(Flags::STORE));

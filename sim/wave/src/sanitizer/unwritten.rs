@@ -57,7 +57,7 @@ impl Page {
         (self.0[at as usize / 64].load(Ordering::Relaxed) >> (at % 64)) as u32 & (((1u64 << bytes) - 1) as u32)
     }
 
-    /// Whether nobody has written the byte at an address of the page.
+    /// True if the byte at an address of the page is uninitialized.
     pub fn is_unwritten(&self, address: u64) -> bool {
         let at = address % PAGE;
         self.0[at as usize / 64].load(Ordering::Relaxed) >> (at % 64) & 1 != 0
@@ -92,7 +92,7 @@ fn parts(range: Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> {
     })
 }
 
-/// Whether any byte of a range is unwritten.
+/// True if any byte of a range is uninitialized.
 pub(super) fn any(pages: &mut impl Pages, range: Range<u64>) -> bool {
     parts(range).any(|(number, part)| pages.page(number, false).is_some_and(|page| page.any(part)))
 }
@@ -132,7 +132,7 @@ impl Lds {
         self.0.iter().for_each(|page| page.set(0..PAGE, true));
     }
 
-    /// Whether all bytes are written of as many from each of some addresses on.
+    /// True if all of the `bytes` bytes from each address on are written.
     #[inline]
     pub fn is_written(&self, mut addresses: impl Iterator<Item = u32>, bytes: u32) -> bool {
         addresses.all(|at| {

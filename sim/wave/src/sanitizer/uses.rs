@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What of a micro-operation the check of what nobody has written has to know: which registers are an address, which
-//! are data, which it writes, and how it reaches memory.
+//! Uses of registers and memory by micro-operations, for the check of uninitialized data: address registers, data
+//! registers, written registers, and the kind of access.
 
 use super::counters::is_async;
 use super::lds::{Access, exchanges_lanes};
@@ -17,18 +17,18 @@ use std::ops::Range;
 /// Registers, numbered as those of [`super::plan::Span`].
 pub(super) type Numbers = Range<u16>;
 
-/// What a micro-operation does.
+/// Kind of a micro-operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Nothing that counts here.
     Nothing,
-    /// What it writes counts as written.
+    /// Its results count as written.
     Sets,
     /// Its results are of its sources alone.
     Plain,
     /// Moves of which M0 has the number of the destination: how much of M0, and what it is added to.
     Relative(u32, u16),
-    /// Whether it jumps is a matter of SCC, or of VCC.
+    /// It jumps depending on SCC, or on VCC.
     IfScc,
     IfVcc,
     /// It jumps where a register says.
@@ -83,13 +83,13 @@ pub(super) struct Use {
     /// The first registers of what is loaded, or stored.
     pub data: [Option<u16>; 2],
     pub part: Part,
-    /// What is loaded extends its sign.
+    /// The loaded value is sign-extended.
     pub is_signed: bool,
-    /// What is loaded goes to other lanes than those that load it, or not to registers.
+    /// Loaded data goes to other lanes than those that load it, or not to registers.
     pub is_moved: bool,
 }
 
-/// What of the micro-operations of a program is used how.
+/// Uses of a program's micro-operations.
 pub(crate) struct Uses {
     /// How many registers are `v` ones.
     pub vectors: usize,
@@ -125,7 +125,7 @@ impl Uses {
         uses
     }
 
-    /// What a micro-operation does, and sets of its registers: 64 from this number times 64 on.
+    /// Use of a micro-operation, and sets of its registers: 64 from this number times 64 on.
     #[inline]
     pub(super) fn of(&self, op: u32) -> Option<(&Use, &[(u32, u64)])> {
         self.uses[op as usize].as_ref().map(|of| (of, &self.sets[op as usize][..]))

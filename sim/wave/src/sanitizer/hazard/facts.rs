@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What rules look at of an instruction.
+//! Properties of an instruction that hazard rules use.
 
 use crate::check::{self, Slice};
 use crate::hardware::slot;
@@ -100,7 +100,7 @@ impl Regs {
         self.first < Self::ACCUMULATION
     }
 
-    /// Those of accumulation.
+    /// True for accumulation registers.
     pub fn is_accumulation(self) -> bool {
         !self.is_vector() && !self.is_scalar()
     }
@@ -172,7 +172,7 @@ impl Facts {
         self.slots[..4].iter().copied().chain(second).flatten().chain(dst)
     }
 
-    /// Those that it writes.
+    /// Registers that it names and writes.
     pub fn writes(&self) -> impl Iterator<Item = Regs> {
         let second = self.second.iter().flat_map(|second| second.slots[4..].iter().copied());
         let src = self.slots[0].filter(|_| self.writes_src);
@@ -188,7 +188,7 @@ impl Facts {
             || self.kind.contains(Kind::WRITES_EXEC) && regs.overlaps(Regs::EXEC)
     }
 
-    /// Whether it waits for a field of `s_waitcnt_depctr`, which is `s_wait_alu` on gfx12, to be 0 (RDNA3.5 ISA, 16.5
+    /// True if it waits for a field of `s_waitcnt_depctr`, which is `s_wait_alu` on gfx12, to be 0 (RDNA3.5 ISA, 16.5
     /// and LLVM's `AMDGPU::DepCtr`).
     pub fn waits_for(&self, field: AluCounter) -> bool {
         let (shift, bits) = match field {
@@ -351,7 +351,7 @@ fn kind(inst: &Inst, slots: &[Option<Regs>; 6]) -> Kind {
     kind
 }
 
-/// What the XDL unit does: on gfx942 all matrix ops but those of f32 and f64 (LLVM, `is_gfx940_xdl`).
+/// True for ops of the XDL unit: on gfx942 all matrix ops except f32 and f64 (LLVM, `is_gfx940_xdl`).
 fn is_xdl(inst: &Inst) -> bool {
     let is_f32 = matches!(
         inst.op,
@@ -369,7 +369,7 @@ fn is_dgemm(op: Op) -> bool {
     matches!(op, Op::VMfmaF6416x16x4F64 | Op::VMfmaF644x4x44bF64)
 }
 
-/// What selects by a lane mask, or adds a carry of one.
+/// True for ops that select by a lane mask, or add a carry from one.
 fn reads_mask(op: Op) -> bool {
     use Op::*;
     matches!(op, VCndmaskB32 | VCndmaskB16 | VAddCoCiU32 | VSubCoCiU32 | VSubrevCoCiU32)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What a wave has come through, and a look back from an instruction at those before it.
+//! History of a wave's instructions, and a look back from an instruction at those before it.
 
 use super::facts::{Facts, Kind, Regs};
 use sim_isa::Target;
@@ -30,7 +30,7 @@ impl Window {
     }
 }
 
-/// What is wrong.
+/// A violated rule.
 pub(crate) struct Hazard {
     pub what: String,
     /// The other instruction.
@@ -86,7 +86,8 @@ impl<'a> Look<'a> {
         Some(Self::too_few(needed, states, what, other))
     }
 
-    /// The same for registers that this one reads, of those that `which` accepts, and that `by` instructions write.
+    /// Finds the last instruction of kind `by` that has written a register which this one reads and `which` accepts, if
+    /// `needed` wait states are not between the two.
     pub fn written(&self, needed: u8, by: Kind, what: &str, which: impl Fn(Regs) -> bool) -> Option<Hazard> {
         self.this.reads().filter(|regs| which(*regs)).find_map(|regs| {
             let is = |facts: &Facts| facts.kind.intersects(by) && facts.writes_any_of(regs);

@@ -85,7 +85,7 @@ fn for_addend(look: &Look, first: &Facts, is_same: bool) -> u8 {
     first.passes + u8::from(is_dgemm(this))
 }
 
-/// Those before one multiplies what the other has written.
+/// Wait states before an op multiplies the result of the other.
 fn for_factor(look: &Look, first: &Facts) -> u8 {
     match first.kind {
         kind if kind.contains(Kind::DGEMM) => {

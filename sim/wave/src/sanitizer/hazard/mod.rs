@@ -24,7 +24,7 @@ pub(crate) use sgprs::Sgprs;
 use sim_isa::Target;
 use std::ops::Range;
 
-/// What two kinds of instructions need between them.
+/// Required distance of two kinds of instructions.
 struct Rule {
     on: &'static [Target],
     /// It is about an instruction of one of these kinds, with
@@ -39,12 +39,12 @@ struct Rule {
 /// The last are for waves of 64 lanes alone.
 const RULES: [&[Rule]; 4] = [gfx9::RULES, matrix::RULES, rdna::RULES, rdna::WIDE_RULES];
 
-/// What rules there are for the instructions of a program.
+/// Rules for the instructions of a program.
 #[derive(Default)]
 pub(crate) struct Hazards {
     /// Of each instruction.
     facts: Vec<Facts>,
-    /// Those that can matter here, as the program has what they are about.
+    /// Rules whose instructions the program has.
     rules: Vec<&'static Rule>,
     /// Of each instruction, a bit for each rule to look at.
     asks: Vec<u32>,
@@ -54,7 +54,7 @@ pub(crate) struct Hazards {
     is_expert: bool,
 }
 
-/// What a wave has come through.
+/// History of a wave's instructions.
 #[derive(Clone)]
 pub(crate) struct Trail {
     window: Window,
@@ -69,7 +69,7 @@ impl Trail {
     /// Of a wave that begins: so long after everything that nothing is before it.
     pub const NEW: Trail = Trail { window: Window::NEW, sgprs: Sgprs::NEW, states: 1 << 32, last: [0; 32] };
 
-    /// Whether an instruction of one of these kinds is fewer wait states back than this.
+    /// True if an instruction of one of these kinds is fewer than `states` wait states back.
     #[inline]
     fn has_within(&self, kinds: Kind, states: u8) -> bool {
         bits(kinds.bits()).any(|bit| self.states - self.last[bit] < u64::from(states)) || states == u8::MAX
@@ -111,7 +111,7 @@ impl Hazards {
         Hazards { facts, rules, asks, follows: target == Target::Gfx1200, is_expert }
     }
 
-    /// Whether there is something to find.
+    /// True if there is anything to check.
     pub fn is_there(&self) -> bool {
         self.follows || !self.rules.is_empty()
     }

@@ -14,7 +14,7 @@ const GFX1010: &[Target] = &[Target::Gfx1010];
 const GFX11: &[Target] = &[Target::Gfx11];
 const GFX1250: &[Target] = &[Target::Gfx1250];
 
-/// Those of LLVM's features: gfx1030 to gfx1036 have none of these. `Look::since` goes back at most as far as
+/// Rules from LLVM's features; gfx1030 to gfx1036 have none of these. `Look::since` goes back at most as far as
 /// the window of a wave does, where LLVM goes back to the beginning.
 pub(super) const RULES: &[Rule] = &[
     // `fixVMEMtoScalarWriteHazards`.
@@ -80,7 +80,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Those of waves of 64 lanes.
+/// Rules for waves of 64 lanes.
 pub(super) const WIDE_RULES: &[Rule] = &[
     // `fixVALUPartialForwardingHazard`.
     Rule { on: GFX11, earlier: Kind::SALU, later: Kind::VALU, within: ANY, look: partial_forwarding },
@@ -284,7 +284,7 @@ fn mask_write(look: &Look) -> Option<Hazard> {
     })
 }
 
-/// What a matrix op has written is a factor, or the index, of the next.
+/// A matrix op's result is a factor, or the index, of the next.
 fn matrices(look: &Look) -> Option<Hazard> {
     let (other, facts) = look.back().find(|(_, facts)| is_vector(facts))?;
     let written = facts.dst().filter(|_| facts.kind.contains(Kind::WMMA))?;

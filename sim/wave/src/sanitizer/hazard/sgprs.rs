@@ -11,7 +11,7 @@ const COUNT: usize = slot::NULL;
 /// Bits of VCC.
 const VCC: u128 = 3 << slot::VCC;
 
-/// What a wave's scalar registers have been through.
+/// History of a wave's scalar registers.
 #[derive(Clone)]
 pub(crate) struct Sgprs {
     /// Pairs that vector arithmetic has read.

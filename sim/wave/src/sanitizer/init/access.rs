@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What accesses to memory, LDS and scratch do with what nobody has written.
+//! Uninitialized data in accesses to memory, LDS and scratch.
 
 use super::{Init, Origin, Place};
 use crate::exec::{self, Reach};
@@ -171,7 +171,7 @@ impl<const L: usize> Init<'_, L> {
         found
     }
 
-    /// What some lanes do with their bytes.
+    /// Performs the accesses of some lanes to their bytes.
     fn access(
         &mut self,
         of: &Use,
@@ -283,7 +283,8 @@ impl<const L: usize> Init<'_, L> {
         }
     }
 
-    /// What an atomic is given decides what others find. What was there before is looked at where it is used.
+    /// The operand of an atomic must be initialized, because other waves read the result. The old value is checked at
+    /// its use.
     fn atomic(
         &mut self,
         of: &Use,
@@ -318,7 +319,7 @@ impl<const L: usize> Init<'_, L> {
         found.map(|(origin, lanes)| self.disorder("what an atomic is given", origin, lanes))
     }
 
-    /// What goes between memory and LDS, or to other lanes, counts as written.
+    /// Data that goes between memory and LDS, or to other lanes, counts as written.
     fn moved(&mut self, of: &Use, bytes: u32, (loads, memory): (bool, u64), wave: &Wave<L>) {
         self.waves[wave.index as usize].clear(&of.writes, wave.exec() & Wave::<L>::LANES);
         let exec = wave.exec() & Wave::<L>::LANES;
@@ -398,7 +399,7 @@ enum Space {
     Scratch,
 }
 
-/// What a lane accesses.
+/// Bytes that a lane accesses.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes {
     lane: usize,

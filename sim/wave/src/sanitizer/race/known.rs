@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What waves know of each other's accesses, and tell each other.
+//! Knowledge of waves about each other's accesses, and its exchange.
 
 use super::super::clock::{self, Clock, Known};
 use super::super::counters::{CLASSES, Class};
@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 /// Where a wave stands.
 pub(super) struct Visitor {
-    /// What it had done when it last signalled the barrier, and the time before.
+    /// Operations of the wave at its last signal of the barrier, and at the one before.
     rounds: [Round; 2],
     signals: u32,
     waits: u32,
     /// It has waited for a barrier, and has not learnt yet from those that it met there.
     has_met: bool,
-    /// The same of a named one.
+    /// It has waited for a named barrier, and has not learnt yet from the waves that it met there.
     has_met_named: bool,
     /// Learnt from atomics.
     pub seen: Arc<Clock>,
@@ -30,7 +30,7 @@ pub(super) struct Visitor {
     /// gfx942: what it had issued when it wrote its die's cache back, of each time that it has not been seen to be over
     /// and the one before those, with the number of the write-back among loads.
     written: Vec<([u32; CLASSES], u32)>,
-    /// What it released last.
+    /// Its last release.
     pub released: Option<Release>,
 }
 
@@ -42,12 +42,12 @@ pub(super) struct Round {
     in_array: Arc<Clock>,
 }
 
-/// What has been signalled at a named barrier up to a round.
+/// Signals at a named barrier up to a round.
 #[derive(Clone, Default)]
 pub(super) struct NamedRound {
     /// The round's number and one, or 0.
     number: u32,
-    /// What its signallers had done, and what they knew, by wave.
+    /// Operations and knowledge of the signalling waves, by wave.
     known: Vec<Known>,
     seen: Arc<Clock>,
     in_vector: Arc<Clock>,
@@ -193,7 +193,7 @@ impl Races<'_> {
         }
     }
 
-    /// Whether an access comes before what `wave` does now.
+    /// True if an access comes before the current operation of `wave`.
     pub(super) fn is_before(&self, wave: usize, stamp: &Stamp, is_lds: bool, is_cached: bool) -> bool {
         let visitor = &self.visitors[wave];
         let count = self.visitors.len();
@@ -214,7 +214,7 @@ impl Races<'_> {
             && (self.shared.target.is_gfx9() || visitor.in_array.covers(stamp, false))
     }
 
-    /// What `wave` tells others by an atomic or a store.
+    /// Knowledge that `wave` releases by an atomic or a store.
     pub(super) fn release<const L: usize>(&self, wave: usize, pending: &Pending<L>, is_lds: bool) -> Arc<Clock> {
         let count = self.visitors.len();
         let mut own = pending.known();

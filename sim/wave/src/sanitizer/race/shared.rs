@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What all threads of a dispatch know of its accesses.
+//! State of the race check that all threads of a dispatch share.
 
 use super::super::clock::Clock;
 use super::super::counters::CLASSES;
@@ -24,12 +24,12 @@ pub(super) fn write_of(stamp: &Stamp) -> u64 {
     u64::from(stamp.wave) << 32 | u64::from(stamp.n)
 }
 
-/// What all threads of a dispatch know.
+/// State that all threads of a dispatch share.
 pub(crate) struct Shared {
     pub(super) memory: Global,
-    /// What whoever reads a dword learns, by its address: of those that atomics have accessed.
+    /// Clocks that readers of a dword acquire, by its address, for dwords that atomics have accessed.
     pub(super) released: Mutex<HashMap<u64, Arc<Clock>>>,
-    /// What waves have released by stores, by their numbers: from which store on.
+    /// Clocks that waves have released by stores, by number of the wave, each from a store on.
     pub(super) stores: Mutex<HashMap<u32, Vec<Release>>>,
     /// Of each thread, the write of memory that it has noted and may not have made yet.
     pub(super) under_way: Mutex<Vec<Arc<AtomicU64>>>,
