@@ -287,6 +287,7 @@ fn integer(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
                 2 => format!("({name})__builtin_clzg(({}){a}, {})", ty.unsigned().name(), ty.bits),
                 3 => format!("({name})__builtin_ctzg(({}){a}, {})", ty.unsigned().name(), ty.bits),
                 _ if ty.element == Element::Signed => format!("({name})__builtin_elementwise_abs({a})"),
+                _ if ty == Type::U64 => format!("not_u64({a})"),
                 _ => format!("({name})~{a}"),
             }
         }

@@ -274,7 +274,7 @@ impl Generator<'_> {
             Type::U16.vector(2),
             Type::U32.vector(4),
         ]);
-        let (name, length, number) = (ty.name(), self.pick(&[6, 16, 24, 40]), self.statements);
+        let (name, length, number) = (ty.name(), self.pick(&[8, 16, 24, 40]), self.statements);
         let turn = format!("at{number}");
         let locals: Vec<_> = scope.locals.iter().cloned().chain([(turn.clone(), Type::U32)]).collect();
         let value = ty.norm(&expression(self, &Scope { locals: &locals, ..*scope }, ty, 2));

@@ -77,11 +77,26 @@ typedef struct {
 
 // Integers.
 
+// Hides from the compiler what a value is made of.
+#if DEVICE
+#define HIDE(x) __asm__("" : "+v"(x))
+#else
+#define HIDE(x)
+#endif
+// From clang 14, which divides numbers without a sign that are extended from ones with a sign as if they were short, and
+// makes x of x | ~0.
+#ifdef __HIP__
+#define HIDE_OLD(x) if (sizeof(x) >= 4) HIDE(x)
+#else
+#define HIDE_OLD(x)
+#endif
 #define DIVISION(type, smallest)                                             \
   INLINE type div_##type(type a, type b) {                                   \
+    HIDE_OLD(a);                                                             \
     return b == 0 || (smallest && b == (type)-1) ? (type)(a ^ 1) : (type)(a / b); \
   }                                                                          \
   INLINE type rem_##type(type a, type b) {                                   \
+    HIDE_OLD(a);                                                             \
     return b == 0 || (smallest && b == (type)-1) ? a : (type)(a % b);        \
   }
 DIVISION(u8, 0)
@@ -93,6 +108,10 @@ DIVISION(i16, 1)
 DIVISION(i32, 1)
 DIVISION(i64, 1)
 
+INLINE u64 not_u64(u64 a) {
+  HIDE_OLD(a);
+  return ~a;
+}
 INLINE u32 mulhi_u32(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
 INLINE i32 mulhi_i32(i32 a, i32 b) { return (i32)((i64)a * b >> 32); }
 INLINE u64 mulhi_u64(u64 a, u64 b) { return (u64)((unsigned __int128)a * b >> 64); }
@@ -119,11 +138,6 @@ INLINE i32 overflow_i32(i32 a, i32 b, i32 c) {
 }
 // clang 22 takes the carry of one sum of 64 bits for another's where a product is one of the operands: it may not see
 // where they are from.
-#if DEVICE
-#define HIDE(x) __asm__("" : "+v"(x))
-#else
-#define HIDE(x)
-#endif
 #define SATURATING(type)                                                                                         \
   INLINE type add_sat_##type(type a, type b) { HIDE(a); HIDE(b); return __builtin_elementwise_add_sat(a, b); } \
   INLINE type sub_sat_##type(type a, type b) { HIDE(a); HIDE(b); return __builtin_elementwise_sub_sat(a, b); }
