@@ -28,6 +28,10 @@ use known::{Known, Verdict};
 /// The GPUs of the sim that Triton compiles for.
 pub const TARGETS: [&str; 7] = ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx1250"];
 
+/// The cases that `cargo xtask test --all` runs, a glob on each line.
+const SAMPLE: &str = include_str!("sample.txt");
+/// The targets that it runs them on: one of each generation that differs in matrix and LDS instructions.
+const SAMPLE_TARGETS: [&str; 4] = ["gfx942", "gfx1100", "gfx1201", "gfx1250"];
 /// The limit of a kernel's time on the sim.
 const KERNEL_LIMIT: Duration = Duration::from_secs(120);
 /// A program that prints nothing for this long hangs: more than `check.py` allows a case.
@@ -72,6 +76,16 @@ enum Outcome {
 /// When Triton or the sim cannot be set up, a target is none of Triton's, or no case matches. Failures are counted.
 pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], filter: &str) -> Result<Tally> {
     run_globs(layout, steps, targets, &[filter])
+}
+
+/// Runs the sample on the targets of the sample.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_sample(layout: &Layout, steps: &Steps) -> Result<Tally> {
+    let targets: Result<Vec<Target>> = SAMPLE_TARGETS.iter().map(|name| name.parse().map_err(Error::setup)).collect();
+    let globs: Vec<_> = SAMPLE.lines().filter(|line| !line.starts_with('#')).collect();
+    run_globs(layout, steps, &targets?, &globs)
 }
 
 fn run_globs(layout: &Layout, steps: &Steps, targets: &[Target], globs: &[&str]) -> Result<Tally> {
@@ -204,5 +218,10 @@ mod tests {
         let case = r#"{"name": "add_f32", "outcome": "refused", "detail": "no", "path": "", "seconds": 0.5}"#;
         let Line::Case(case) = serde_json::from_str(case).unwrap() else { panic!("{case} is no case") };
         assert_eq!((case.name.as_str(), case.outcome), ("add_f32", Outcome::Refused));
+    }
+
+    #[test]
+    fn globs_of_the_sample_are_not_empty() {
+        assert!(SAMPLE.lines().all(|line| !line.is_empty() && !crate::glob::matches(line, "")));
     }
 }

@@ -106,10 +106,11 @@ def bit_reductions(warps):
 
 @triton.jit
 def combine_moments(mean_a, m2_a, count_a, mean_b, m2_b, count_b):
+    # Rounds the same when its sides are exchanged: lanes combine in both orders, and all store the result to one word.
     count = count_a + count_b
     delta = mean_b - mean_a
-    share = count_b / count
-    return mean_a + delta * share, m2_a + m2_b + delta * delta * count_a * share, count
+    mean = (mean_a * count_a + mean_b * count_b) / count
+    return mean, m2_a + m2_b + delta * delta * (count_a * count_b) / count, count
 
 
 @triton.jit
