@@ -5,10 +5,11 @@
 //! * Every relative link names a file that exists, and every anchor a heading. Pages of the book link to the book
 //!   alone.
 //! * Every path that begins with a folder of the project, in a line of text, names a file that exists.
-//! * Every `cargo xtask` command, in a block or in a line of text, has a subcommand and options that exist.
+//! * Every `cargo xtask` command, in a block or in a line of text, has a subcommand and options that exist,
+//!   and every subcommand is named.
 //! * `docs/SUMMARY.md` lists each page once.
 //! * Pages list the variables, agent settings, checks and costs of the software GPU, and the driver's hardware
-//! counters,   and no others ([`KINDS`]).
+//!   counters, and no others ([`KINDS`]).
 //! * A cell of a table has at most 15 words; [`LONG_CELLS`] lists the pages that do not keep to that yet.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -298,6 +299,20 @@ fn commands(path: &str, page: &Page, command: &Command, kernel_flags: &BTreeSet<
     wrong
 }
 
+/// The subcommands of `command` that no page names.
+fn unnamed(pages: &Pages, command: &Command) -> Vec<String> {
+    let texts: Vec<_> = pages.values().flat_map(|page| &page.code).map(|code| code.text.as_str()).collect();
+    let is_named = |name: &str| {
+        let call = format!("cargo xtask {name}");
+        texts
+            .iter()
+            .flat_map(|text| text.match_indices(&call).map(|(begin, call)| &text[begin + call.len()..]))
+            .any(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '-'))
+    };
+    let names = command.get_subcommands().map(Command::get_name).filter(|name| *name != "help" && !is_named(name));
+    names.map(|name| format!("docs: no page names cargo xtask {name}")).collect()
+}
+
 /// The long options that a program's clap arguments declare: fields behind `#[arg(long…)]`.
 fn long_flags(source: &str) -> BTreeSet<String> {
     let flag = |rest: &str| {
@@ -445,6 +460,7 @@ pub fn check(root: &Path, command: &Command) -> Result<()> {
     read(root, &root.join("src/core/profile"), ".rs", &mut |_, text| names.add_driver(&text))?;
     let mut wrong = links(&pages, |path| root.join(path).exists());
     wrong.extend(summary(&pages));
+    wrong.extend(unnamed(&pages, command));
     wrong.extend(names.compare(&documented));
     for (path, page) in &pages {
         wrong.extend(commands(path, page, command, &kernel_flags));
@@ -562,6 +578,14 @@ mod tests {
             let wrong = command_faults(text);
             assert!(matches!(&wrong[..], [fault] if fault.contains(named)), "{text}: {wrong:?}");
         }
+    }
+
+    #[test]
+    fn subcommands_that_no_page_names_are_named() {
+        let command = Command::new("cargo xtask").subcommands(["cts", "check", "run"].map(Command::new));
+        let pages =
+            book(&[("a.md", "`cargo xtask check-kernel`\n\n    A=b cargo xtask cts\n    cargo xtask run -- x")]);
+        assert_eq!(unnamed(&pages, &command), ["docs: no page names cargo xtask check"]);
     }
 
     #[test]
