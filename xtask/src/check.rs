@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::imports;
 use crate::layout::Layout;
 use crate::lock_free;
+use crate::prose;
 use crate::steps::Steps;
 use crate::widths;
 
@@ -31,6 +32,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     steps.step("Imports", |_| imports::check(&layout.root))?;
     steps.step("Lock-free structures", |_| lock_free::check(&layout.root))?;
     steps.step("Documentation's links, commands and tables", |_| docs::check(&layout.root, &Arguments::command()))?;
+    steps.step("First words of doc comments", |_| prose::check(&layout.root))?;
     steps.step("Widths of comments", |_| widths::check(&layout.root))?;
     cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;

@@ -416,7 +416,7 @@ impl Names {
 }
 
 /// Calls `each` with the path from `root` and the text of each file below `folder` whose name ends with `end`.
-fn read(root: &Path, folder: &Path, end: &str, each: &mut impl FnMut(String, String)) -> Result<()> {
+pub fn read(root: &Path, folder: &Path, end: &str, each: &mut impl FnMut(String, String)) -> Result<()> {
     let context = || format!("reading {}", folder.display());
     for entry in fs::read_dir(folder).context(context)? {
         let entry = entry.context(context)?;

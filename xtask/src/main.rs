@@ -43,6 +43,7 @@ mod onnx;
 mod probes;
 mod process;
 mod profile;
+mod prose;
 mod python;
 mod replay;
 mod run;
