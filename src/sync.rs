@@ -13,7 +13,7 @@ pub use loom::hint::spin_loop;
 #[cfg(loom)]
 pub use loom::sync::Arc;
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 pub use loom::thread::yield_now;
 
@@ -22,7 +22,7 @@ pub use std::hint::spin_loop;
 #[cfg(not(loom))]
 pub use std::sync::Arc;
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(not(loom))]
 pub use std::thread::yield_now;
 
@@ -35,6 +35,11 @@ pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 impl<T> UnsafeCell<T> {
     pub fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
     }
 
     #[inline]

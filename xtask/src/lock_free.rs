@@ -13,14 +13,18 @@ use crate::imports::{attributes, is_test};
 
 /// Files below `src` with a structure that two host threads share. They use the types of `src/sync.rs` and have a
 /// module `loom_tests`.
-const MODELS: [&str; 4] = ["core/queue/last_signal.rs", "ffi/blocks.rs", "ring/epoch.rs", "ring/kernarg.rs"];
+const MODELS: [&str; 5] =
+    ["core/memory/one_shot.rs", "core/queue/last_signal.rs", "ffi/blocks.rs", "ring/epoch.rs", "ring/kernarg.rs"];
 
 /// Other files below `src` that use atomics or cells, with the reason why they need no model.
 const OTHERS: [(&str, &str); 15] = [
     ("api/command_buffer.rs", "recorded by one thread, then published once by a flag that stays"),
     ("api/device.rs", "a pointer that is only replaced"),
     ("api/topology.rs", "structs that C reads, written under a lock before anybody has their address"),
-    ("core/memory/transient.rs", "flags that are each set once, by the allocation or the deallocation alone"),
+    (
+        "core/memory/transient.rs",
+        "flags and an address, which guard nothing without a lock; the reservation is in a `OneShot`",
+    ),
     ("core/operations/files.rs", "a flag that is set once and stays; what it guards has a lock"),
     ("core/profile/mod.rs", "a flag beside a lock that guards what it tells of"),
     ("core/queue/deferred.rs", "a countdown, of which the last one goes on; what it guards has a lock"),

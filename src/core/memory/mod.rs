@@ -5,6 +5,7 @@
 pub mod buffer;
 mod epochs;
 pub mod heaps;
+pub mod one_shot;
 pub mod pools;
 pub mod range_pool;
 mod ranges;

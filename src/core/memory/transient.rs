@@ -8,10 +8,8 @@
 //! IREE has such a buffer (`iree/hal/local/transient_buffer.h`), whose every function takes a lock. This one is read
 //! without a lock by operations.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -19,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, O
 use parking_lot::Mutex;
 
 use crate::core::memory::buffer::DeviceBuffer;
+use crate::core::memory::one_shot::OneShot;
 use crate::core::memory::range_pool::RangePool;
 use crate::core::memory::statistics::Counted;
 use crate::ffi::pool::{Pool, PoolRef, RawReservation};
@@ -38,17 +37,8 @@ pub struct Transient {
     /// The number of users of the pool: the return of the reservation, and the end of the deallocation. Afterwards the
     /// application may release the pool, and the device, whose own pools it does not outlive.
     pool_shares: AtomicU8,
-    /// The reservation. Written by the thread that has set `is_staged`, before it sets `is_reserved`; read by threads
-    /// that find `is_reserved` set.
-    reserved: UnsafeCell<MaybeUninit<raw::iree_hal_pool_reservation_t>>,
-    /// The registered part of the memory, for runtimes that track parts. Written with the reservation; taken by the
-    /// thread that clears `is_reserved`.
-    part: UnsafeCell<Option<Part>>,
-    /// The reservation's count in the statistics; written and taken as `part` is.
-    counted: UnsafeCell<Option<Counted>>,
-    is_staged: AtomicBool,
-    /// There is a reservation that was not given back.
-    is_reserved: AtomicBool,
+    /// The reservation with its [`Use`], from `stage` until it is given back.
+    reserved: OneShot<RawReservation, Use>,
     /// The buffer over the memory, retained; null before `stage` and after `decommit`. Used under the lock of
     /// `is_committed`.
     backing: AtomicPtr<raw::iree_hal_buffer_t>,
@@ -67,8 +57,16 @@ pub struct Transient {
     is_committed: Mutex<bool>,
 }
 
-// SAFETY: the base is IREE's own thread-safe buffer, and so is the pool; the reservation and the part are written once,
-// before others look at them; pools, buffers and parts may be used from any thread; a reservation is plain.
+/// State that ends with the reservation.
+struct Use {
+    /// The registered part of the memory, for runtimes that track parts.
+    part: Option<Part>,
+    /// The reservation's count in the statistics.
+    counted: Option<Counted>,
+}
+
+// SAFETY: the base is IREE's own thread-safe buffer, and so is the pool; pools, buffers and parts may be used from any
+// thread; a reservation is plain.
 unsafe impl Send for Transient {}
 // SAFETY: what changes is atomic, locked, or written once before the buffer is shared; pools lock themselves.
 unsafe impl Sync for Transient {}
@@ -140,11 +138,7 @@ impl Transient {
                 let pool = NonNull::new(pool.retain().into_ptr()).expect("a pool is not null");
                 (&raw mut (*buffer).pool).write(pool);
                 (&raw mut (*buffer).pool_shares).write(AtomicU8::new(2));
-                (&raw mut (*buffer).reserved).write(UnsafeCell::new(MaybeUninit::uninit()));
-                (&raw mut (*buffer).part).write(UnsafeCell::new(None));
-                (&raw mut (*buffer).counted).write(UnsafeCell::new(None));
-                (&raw mut (*buffer).is_staged).write(AtomicBool::new(false));
-                (&raw mut (*buffer).is_reserved).write(AtomicBool::new(false));
+                (&raw mut (*buffer).reserved).write(OneShot::new());
                 (&raw mut (*buffer).backing).write(AtomicPtr::new(null_mut()));
                 (&raw mut (*buffer).address).write(AtomicU64::new(0));
                 (&raw mut (*buffer).is_dealloca_queued).write(AtomicBool::new(false));
@@ -250,16 +244,8 @@ impl Transient {
         part: Option<Part>,
         counted: Option<Counted>,
     ) {
-        // No exchange: the allocation alone stages.
-        assert!(!self.is_staged.load(Ordering::Relaxed), "memory is staged once");
-        self.is_staged.store(true, Ordering::Relaxed);
-        // SAFETY: nobody else writes it, by the assertion, and nobody reads it yet.
-        unsafe {
-            (*self.reserved.get()).write(reservation);
-            *self.part.get() = part;
-            *self.counted.get() = counted;
-        }
-        self.is_reserved.store(true, Ordering::Release);
+        // The allocation alone stages.
+        self.reserved.publish(reservation, Use { part, counted });
         // If not all GPUs have access to the memory, each operation checks the backing.
         let address = backing.borrow().downcast::<DeviceBuffer>().map_or(0, DeviceBuffer::device_address);
         self.backing.store(backing.into_ptr(), Ordering::Release);
@@ -311,11 +297,7 @@ impl Transient {
 
     /// The reservation, if it was not given back.
     pub fn reservation(&self) -> Option<RawReservation> {
-        if !self.is_reserved.load(Ordering::Acquire) {
-            return None;
-        }
-        // SAFETY: written, as it says, and plain.
-        Some(unsafe { *(*self.reserved.get()).assume_init_ref() })
+        self.reserved.get()
     }
 
     /// Gives the reservation back, unless that was done. The memory's last use is over when `death` has passed; it has
@@ -335,17 +317,12 @@ impl Transient {
     }
 
     fn release_behind(&self, death: *const raw::iree_async_frontier_t) {
-        // Mostly it was given back before: no exchange for that.
-        if self.is_reserved.load(Ordering::Acquire) && self.is_reserved.swap(false, Ordering::AcqRel) {
+        if let Some((reservation, Use { part, counted })) = self.reserved.take() {
             self.is_gone.store(true, Ordering::Release);
-            // SAFETY: written, as it says, and not given back, which is this one's to do; the pool is kept; the
-            // frontier is null or valid during the call.
-            unsafe {
-                drop((*self.part.get()).take());
-                drop((*self.counted.get()).take());
-                let reservation = (*self.reserved.get()).assume_init_ref();
-                raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), reservation, death);
-            }
+            drop((part, counted));
+            // SAFETY: a reservation that was not given back, which this call alone does; the pool is kept; the frontier
+            // is null or valid during the call.
+            unsafe { raw::iree_hal_pool_release_reservation(self.pool.as_ptr(), reservation, death) };
             self.drop_share();
         }
     }
