@@ -2,9 +2,9 @@
 //! Cache operations of instructions, from the code sequences of LLVM's memory model for each generation (AMDGPUUsage,
 //! "Memory Model GFX6-GFX9", "GFX90A", "GFX942", "GFX10-GFX11" and "GFX12").
 //!
-//! From gfx10 on there is a cache for each compute unit, of which a workgroup has two where its kernel is in WGP mode,
-//! and one for a shader array. gfx12 is taken to have the latter, too, by the name of its scopes: what is read anew for
-//! `SCOPE_SE` may be older than what is for `SCOPE_DEV`.
+//! From gfx10 on there is a cache for each compute unit, and one for each shader array. In WGP mode a workgroup uses
+//! two compute units. The names of gfx12's scopes suggest that it has an array cache, too: data that is invalidated for
+//! `SCOPE_SE` may still be older than data that is invalidated for `SCOPE_DEV`.
 
 use crate::memory::{Control, Path};
 use sim_isa::{Flags, Format, Inst, Op, Target};
@@ -41,7 +41,7 @@ pub(crate) fn path(inst: &Inst, target: Target) -> Path {
     }
 }
 
-/// Adds what an instruction that has no other effect does to caches.
+/// Adds the cache operations of an instruction without other effects.
 pub(crate) fn add(control: &mut Control, inst: &Inst, target: Target) {
     let mem = inst.mem;
     let (array, device, system) = (mem.scope >= ARRAY, mem.scope >= DEVICE, mem.scope == SYSTEM);

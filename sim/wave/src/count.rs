@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How many instructions of each kind a workgroup executes, and what they access, as hardware counters tell.
+//! Counts of a workgroup's instructions and accesses by kind, as hardware counters have them.
 
 use crate::micro_op::Step as Progress;
 use crate::observer::Observer;
@@ -9,12 +9,12 @@ use crate::sanitizer::Plan;
 use crate::wave::{Group, Wave};
 use sim_isa::{Flags, Format, Inst, Op};
 
-/// Kinds of instructions, and of what they do.
+/// Kinds of counted instructions and accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Vector ones that compute; two in one (VOPD) are one.
+    /// Vector ALU instructions. A VOPD counts as one.
     Valu,
-    /// Scalar ones that compute. Program control, waits among it, is none.
+    /// Scalar ALU instructions, without program control and waits.
     Salu,
     /// Scalar memory.
     Smem,
@@ -38,10 +38,10 @@ pub enum Kind {
     Lines,
 }
 
-/// How many there are of each [`Kind`], in their order.
+/// Count of each [`Kind`], in the order of the variants.
 pub type Tally = [u64; 12];
 
-/// Takes what is counted.
+/// Receiver of counts.
 pub trait TakeTally: Sync {
     /// Takes the tally of a workgroup's waves.
     fn take(&self, workgroup: [u32; 3], tally: &Tally);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Running a kernel over a grid: workgroups over threads, waves of a workgroup in turns on one thread.
 //!
-//! Workgroups may wait for each other if the GPU holds them at the same time: a workgroup that goes on for long gives
-//! way to others on its thread, which begins further ones as long as the GPU has room ([`Launch::resident`]). Mostly
-//! workgroups end before that, and run one after the other. What a slice of time is is counted in what waves do, so
-//! that on one thread a dispatch always runs in the same way.
+//! Workgroups may wait for each other if the GPU holds them at the same time. So a workgroup that runs for long yields
+//! to others on its thread, which begins further ones as long as the GPU has room ([`Launch::resident`]). Most
+//! workgroups end before that, and run one after the other. A time slice is measured in actions of waves, so that a
+//! dispatch on one thread always runs in the same way.
 
 use crate::count::Count;
 use crate::fault::{Access, Fault, FaultKind};
@@ -150,7 +150,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         })
     }
 
-    /// Each workgroup under way has an observer, which `observe` makes; later ones take it over.
+    /// Runs the dispatch. Each running workgroup has an observer, which `observe` creates and later workgroups reuse.
     fn run<O: Observer<L>>(&self, observe: impl Fn() -> O + Sync) -> Result<Counters, Box<Fault>> {
         let observe = &observe;
         let mut counters = Counters::default();
@@ -191,7 +191,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         }
     }
 
-    /// The number of a workgroup to begin beside those under way; none if all have begun or the GPU is full.
+    /// Number of a workgroup to begin beside the running ones; `None` if all have begun or the GPU is full.
     fn begin_another(&self) -> Option<u64> {
         // Relaxed, as below: only counts are shared.
         if self.next.load(Ordering::Relaxed) >= self.total {
@@ -212,7 +212,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < self.total)
     }
 
-    /// Notes the first fault. No thread begins another workgroup, and none goes on with its own.
+    /// Stores the first fault. All threads then stop: none begins another workgroup or continues its own.
     fn fail(&self, fault: Box<Fault>) {
         self.failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(fault);
         self.next.store(self.total, Ordering::Relaxed);
@@ -231,9 +231,9 @@ fn add(counters: &mut Counters, more: &Counters) {
 struct Thread<'a, const L: usize, O, F> {
     dispatch: &'a Dispatch<'a, L>,
     observe: &'a F,
-    /// The workers with workgroups under way. Mostly it is one.
+    /// Workers with running workgroups; usually one.
     workers: Vec<Worker<'a, L, O>>,
-    /// The one whose turn it is.
+    /// Index of the worker whose turn it is.
     current: usize,
     has_begun: bool,
     counters: Counters,
@@ -288,7 +288,7 @@ impl<'a, const L: usize, O: Observer<L>, F: Fn() -> O> Thread<'a, L, O, F> {
     }
 }
 
-/// How a wave stands.
+/// State of a wave.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Ready,
@@ -296,7 +296,7 @@ enum State {
     Ended,
 }
 
-/// A workgroup under way, in storage that others have after it.
+/// A running workgroup. Later workgroups reuse its storage.
 struct Worker<'a, const L: usize, O> {
     dispatch: &'a Dispatch<'a, L>,
     observer: O,
@@ -443,7 +443,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
         }
     }
 
-    /// Why a workgroup is given up half-way.
+    /// Fault of a workgroup that is cancelled.
     fn cancelled(&self) -> FaultKind {
         let count = |wanted| self.states.iter().filter(|&&state| state == wanted).count();
         FaultKind::Cancelled {

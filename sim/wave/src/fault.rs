@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Why a kernel stopped.
+//! Faults, which stop a kernel.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl fmt::Display for Access {
 /// The kinds of faults.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {
-    /// The simulator lacks the instruction or the mode; names what.
+    /// The simulator lacks this instruction or mode.
     #[error("not implemented by the simulator: {0}")]
     NotImplemented(String),
     /// Every wave of the workgroup waits for a barrier that not all of them have signalled.
@@ -128,7 +128,7 @@ pub enum FaultKind {
     },
 }
 
-/// A kernel's end by fault: what, where, in which kernel.
+/// A fault that has stopped a kernel, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Kind of the fault.
@@ -137,9 +137,9 @@ pub struct Fault {
     pub kernel: String,
     /// Address of the instruction (0 before the first one).
     pub pc: u64,
-    /// Its mnemonic; empty if it has none.
+    /// Mnemonic of the instruction; empty if it has none.
     pub mnemonic: String,
-    /// Its encoding, one to three dwords.
+    /// Encoding of the instruction, one to three dwords.
     pub words: Vec<u32>,
     /// Workgroup.
     pub workgroup: [u32; 3],

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Which instructions control flow can come to.
+//! Control flow: the reachable instructions.
 
 use sim_isa::{DecodeError, Inst, Op, Target, Ty};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) type Decoded = Result<Inst, DecodeError>;
 
-/// The instructions that control flow can come to, by byte offset.
+/// Reachable instructions, by byte offset.
 pub(crate) struct Reachable {
     pub instructions: BTreeMap<u32, Decoded>,
-    /// Offsets that are jumped to.
+    /// Offsets of jump targets.
     pub targets: BTreeSet<u32>,
-    /// There are jumps through registers: any instruction may be a target.
+    /// True if there are jumps to addresses in registers: any instruction may be a target.
     pub indirect: bool,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn falls_through(op: Op) -> bool {
     )
 }
 
-/// Where a branch at `offset` goes, in bytes (it may be outside the code).
+/// Target of a branch at `offset`, in bytes. It may be outside the code.
 pub(crate) fn branch_target(inst: &Inst, offset: u32) -> Option<u32> {
     use Op::*;
     if inst.op == SAddPcI64 {

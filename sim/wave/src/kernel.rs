@@ -23,7 +23,7 @@ pub struct Kernel {
     pub(crate) registers: Registers,
     /// For launches with checks.
     plan: OnceLock<Plan>,
-    /// For those that look at what nobody has written.
+    /// For launches with the check of uninitialized data.
     uses: OnceLock<Uses>,
 }
 
@@ -118,7 +118,7 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// A hash of the code that it is in.
+    /// Hash of the code that contains the kernel.
     pub fn code_hash(&self) -> u64 {
         match &self.code {
             Code::Wave32(program) => self.plan(program).hash,
@@ -152,7 +152,7 @@ impl Kernel {
         }
     }
 
-    /// The instructions that control flow can come to, by offset.
+    /// Reachable instructions, by offset.
     pub fn listing(&self) -> Vec<Line> {
         fn of<const L: usize>(program: &Program<L>) -> Vec<Line> {
             let offsets = (0..program.index.len()).filter(|at| program.index[*at] != NOWHERE).map(|at| 4 * at as u32);
@@ -169,13 +169,13 @@ impl Kernel {
         self.plan.get_or_init(|| Plan::new(program, self.registers))
     }
 
-    /// How `program`, which is its code, uses registers.
+    /// Register uses of `program`, the kernel's code.
     pub(crate) fn uses<const L: usize>(&self, program: &Program<L>) -> &Uses {
         self.uses.get_or_init(|| Uses::new(program, self.registers))
     }
 }
 
-/// The registers that a descriptor asks for (AMDGPUUsage, `GRANULATED_WORKITEM_VGPR_COUNT` and `ACCUM_OFFSET`).
+/// Registers that a descriptor allocates (AMDGPUUsage, `GRANULATED_WORKITEM_VGPR_COUNT` and `ACCUM_OFFSET`).
 fn allocated(target: Target, descriptor: &KernelDescriptor, wave32: bool) -> Registers {
     let granules = descriptor.compute_pgm_rsrc1.granulated_workitem_vgpr_count() as usize + 1;
     if target.has_unified_registers() {
@@ -195,7 +195,7 @@ fn allocated(target: Target, descriptor: &KernelDescriptor, wave32: bool) -> Reg
 }
 
 impl Start {
-    /// Where in the kernel's arguments the dwords are that waves start with in SGPRs, and how many.
+    /// Offset of the preloaded dwords in the kernel's arguments, and their number.
     pub fn preloaded(&self) -> (u64, usize) {
         let preload = self.descriptor.kernarg_preload;
         let preloads = self.target.has_unified_registers() || self.target == Target::Gfx1250;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How a kernel is run, and what its dispatch took.
+//! Parameters of a kernel's run, and counts of its dispatch.
 
 use crate::count::TakeTally;
 use crate::profile::Collect;
@@ -10,7 +10,7 @@ use hsa_abi::KernelDispatchPacket;
 use sim_isa::Target;
 use std::sync::atomic::AtomicBool;
 
-/// How to run a kernel.
+/// Parameters of a kernel's run.
 pub struct Launch<'a> {
     /// The dispatch packet, valid already.
     pub packet: KernelDispatchPacket,
@@ -25,8 +25,8 @@ pub struct Launch<'a> {
     pub user_registers: Option<[u32; 16]>,
     /// Threads to use at most, the caller's among them.
     pub threads: usize,
-    /// Workgroups of the kernel that the GPU holds at the same time, at least one: so many make progress together,
-    /// whatever the number of threads. Further ones begin when others have ended.
+    /// Number of workgroups that the GPU holds at the same time, at least one. So many make progress together, with any
+    /// number of threads. Further ones begin when others have ended.
     pub resident: u64,
     /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches,
     /// sleeps and barriers, and when a wave begins.

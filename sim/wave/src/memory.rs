@@ -3,14 +3,14 @@
 
 use crate::fault::{Access, FaultKind};
 
-/// A range of addresses that one kernel may access, all of it in the same way.
+/// A range of addresses with uniform access rights for a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// First address.
     pub base: u64,
     /// Bytes.
     pub size: u64,
-    /// Where the host has it.
+    /// Host address of `base`.
     pub host: u64,
     /// Loads are allowed.
     pub readable: bool,
@@ -30,20 +30,20 @@ pub trait Memory: Sync {
     /// A number that changes whenever a region is removed, shrunk or loses rights.
     fn generation(&self) -> u64;
 
-    /// The caches in front of it, if they are played; none if all of it is coherent.
+    /// Model of the caches in front of the memory; `None` if all of it is coherent.
     fn caches(&self) -> Option<&dyn Caches> {
         None
     }
 }
 
-/// Which caches an instruction may be served by.
+/// Caches that may serve an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// All that its compute unit has for vector memory.
+    /// All caches of its compute unit for vector memory.
     Vector,
-    /// All but those that are its compute unit's alone.
+    /// All caches except its compute unit's own.
     Array,
-    /// All that its compute unit has for scalar memory.
+    /// All caches of its compute unit for scalar memory.
     Scalar,
     /// The caches that the agent's compute units share.
     Shared,

@@ -29,9 +29,9 @@ pub(super) struct Outstanding {
     pub halves: u8,
     /// The instruction, by its number in the plan.
     pub step: u32,
-    /// Lanes that it writes; all for scalar registers.
+    /// Mask of the lanes that it writes; all for scalar registers.
     pub lanes: u64,
-    /// When all of these are back, the registers are written.
+    /// Tickets. When all of these operations are complete, the registers are written.
     pub tickets: [Option<Ticket>; 2],
     /// The registers as a set, which may have more of them.
     pub marks: Marks,
@@ -44,7 +44,7 @@ struct Late<const L: usize> {
     values: Values<L>,
 }
 
-/// Contents of registers.
+/// Values of registers.
 pub(super) enum Values<const L: usize> {
     Vector(Vec<Row<L>>),
     Scalar(Vec<u32>),
@@ -60,7 +60,7 @@ impl<const L: usize> Values<L> {
         }
     }
 
-    /// How many there are.
+    /// Number of registers.
     fn count(&self) -> u16 {
         match self {
             Values::Vector(rows) => rows.len() as u16,
@@ -68,7 +68,7 @@ impl<const L: usize> Values<L> {
         }
     }
 
-    /// Puts them into the registers of `lanes`.
+    /// Writes the values to the registers of `lanes`.
     pub fn write(&self, wave: &mut Wave<L>, first: u16, lanes: u64, scalars: u16) {
         let first = usize::from(first);
         match self {
@@ -95,12 +95,12 @@ pub(super) struct Pending<const L: usize> {
     scalars: u16,
     /// Counter of each class.
     counters: [Counter; CLASSES],
-    /// How high the counter of each class goes.
+    /// Maximum value of the counter of each class.
     limits: [u32; CLASSES],
     issued: [u32; CLASSES],
     /// Number of operations of each class that are surely complete.
     back: [u32; CLASSES],
-    /// The classes of which some may not be, as a set.
+    /// Set of the classes with operations that may be incomplete.
     open: u32,
     /// The registers that operations will write.
     marked: Marks,
@@ -175,7 +175,7 @@ impl<const L: usize> Pending<L> {
         self.back[ticket.class as usize] >= ticket.n
     }
 
-    /// The value of its counter at which an operation is back for sure.
+    /// Value of its counter at which an operation is surely complete.
     pub fn needed(&self, ticket: Ticket) -> u32 {
         match ticket.class.is_ordered() {
             true => self.issued[ticket.class as usize] - ticket.n,
@@ -183,7 +183,7 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// Notes what an operation will write.
+    /// Adds an operation with the registers that it will write.
     #[inline]
     pub fn add(&mut self, operation: Outstanding) {
         self.mark(operation.marks);
@@ -193,7 +193,7 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// Keeps what the registers of an operation do not have yet.
+    /// Holds the values of an operation back from its registers.
     pub fn hold_back(&mut self, first: u16, lanes: u64, values: Values<L>) {
         self.late.push(Late { first, lanes, values });
     }
@@ -204,7 +204,7 @@ impl<const L: usize> Pending<L> {
         self.marked.add(marks);
     }
 
-    /// An operation on these registers that was taken out will write no more.
+    /// Removes the marks of an operation that was removed.
     #[inline]
     fn unmark(&mut self, marks: Marks) {
         self.marked.remove(marks);
@@ -269,12 +269,12 @@ impl<const L: usize> Pending<L> {
         Some((operation, conflict))
     }
 
-    /// Everything a wait tells is back. What is late arrives.
+    /// Completes all operations that a wait covers, and delivers their delayed values.
     pub fn wait(&mut self, waits: &Waits, wave: &mut Wave<L>) {
         self.settle(wave, |counter| waits.0[counter as usize].map(u32::from));
     }
 
-    /// Takes out what is back with one of the class.
+    /// Removes the operations that are complete with one of the class.
     #[inline]
     fn arrive(&mut self, class: Class, wave: &mut Wave<L>) {
         let queue = class as usize;
@@ -307,7 +307,7 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// Writes what is late of an operation that is back, whose first register this is.
+    /// Writes the delayed values of a complete operation, whose first register this is.
     #[inline]
     fn land(&mut self, first: u16, wave: &mut Wave<L>) {
         if !self.late.is_empty()

@@ -66,7 +66,7 @@ fn half_of_data(inst: &Inst) -> u8 {
     }
 }
 
-/// For which lanes an instruction has to do with a register.
+/// Lanes whose registers an instruction uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lanes {
     /// Lanes in EXEC.
@@ -89,7 +89,7 @@ pub(crate) enum Meeting {
     Both,
     /// Does something to a named barrier.
     Named(Named),
-    /// The wave ends.
+    /// Ends the wave.
     End,
     /// Writes memory that others see.
     Write,
@@ -110,7 +110,7 @@ pub(crate) enum Named {
 pub(crate) struct Step {
     /// Byte offset in the code.
     pub offset: u32,
-    /// It is what the micro-operation does, not a no-op before that.
+    /// True for the instruction of the micro-operation, false for a no-op before it.
     pub runs: bool,
     /// Set of [`deeds`].
     pub deeds: u8,
@@ -126,7 +126,7 @@ pub(crate) struct Step {
     pub control: Control,
     /// Before gfx11: the scalar slot of a buffer's resource, which may be that of scratch.
     resource: Option<u16>,
-    /// A result that leaves part of its register as it is.
+    /// True if a result leaves part of its register unchanged.
     pub is_partial: bool,
 }
 
@@ -150,7 +150,7 @@ impl Step {
 /// Summary of the checks before a micro-operation. Most need only a look at its registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Glance {
-    /// The registers that it reads or writes and that may be on their way.
+    /// Registers that it reads or writes and that outstanding operations may write.
     pub registers: Marks,
     /// Set of further [`deeds`].
     pub deeds: u8,
@@ -221,13 +221,13 @@ pub(crate) struct Plan {
     spans: Vec<Span>,
     /// The number of the first scalar slot.
     pub scalars: u16,
-    /// How many of those before it are `v` registers; `a` registers follow.
+    /// Number of `v` registers before it; `a` registers follow.
     pub vectors: usize,
-    /// There are accesses that may synchronize waves: atomics of memory, and loads past caches.
+    /// True if there are accesses that may synchronize waves: atomics of memory, and loads past caches.
     pub synchronizes: bool,
-    /// There are barriers other than the workgroup's and named ones.
+    /// True if there are barriers other than the workgroup's and named ones.
     pub has_other_barriers: bool,
-    /// Of the code.
+    /// Hash of the code.
     pub hash: u64,
     /// Hazard rules of the program.
     pub hazards: Hazards,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Accesses to the same bytes that nothing orders.
+//! Data races: conflicting accesses to the same bytes without an order.
 //!
 //! An access comes before another of a different wave if it was waited for, its wave then signalled a barrier that the
 //! other wave waited for, or an atomic that the other has read from; and if the other, where it reads through a cache
@@ -51,7 +51,7 @@ pub(super) struct Races<'a> {
     named: Vec<[NamedRound; 2]>,
     lds: Local,
     pages: Kept,
-    /// Kept for their memory.
+    /// Reused allocation.
     lanes: Vec<Bytes>,
     spans: Vec<(u64, u64)>,
     /// See [`Shared::released`].
@@ -97,7 +97,7 @@ impl<'a> Races<'a> {
         self.released_in_lds.clear();
     }
 
-    /// The instruction that was looked at has run.
+    /// Ends the check of the current instruction, which has run.
     pub fn done(&mut self) {
         // Release: after what it wrote.
         self.under_way.store(NOTHING, Ordering::Release);
@@ -138,7 +138,7 @@ impl<'a> Races<'a> {
         self.read_spans = spans;
     }
 
-    /// Looks at an access to memory.
+    /// Checks an access to memory.
     pub fn touch<const L: usize>(
         &mut self,
         (number, step, touch): (u32, &Step, &Touch),
@@ -220,7 +220,7 @@ impl<'a> Races<'a> {
         hits
     }
 
-    /// Looks at an access to LDS.
+    /// Checks an access to LDS.
     pub fn touch_lds<const L: usize>(
         &mut self,
         (number, access, class): (u32, &Access, Class),
@@ -276,7 +276,7 @@ impl<'a> Races<'a> {
         hits
     }
 
-    /// Looks at the bytes of an access.
+    /// Checks the bytes of an access.
     #[allow(clippy::too_many_arguments)]
     fn access<const L: usize>(
         &mut self,

@@ -28,7 +28,7 @@ pub(super) enum Kind {
 }
 
 impl<const L: usize> Sanitizer<'_, L> {
-    /// Tells of two accesses that nothing orders.
+    /// Reports two unordered accesses.
     #[cold]
     pub(super) fn race(&mut self, number: u32, hit: &Hit, wave: u32) -> Progress {
         if hit.is_equal && !self.checks.equal {
@@ -75,7 +75,7 @@ impl<const L: usize> Sanitizer<'_, L> {
         self.report(kind, number, &Disorder { what, other, lanes: hit.lanes, memory }, wave)
     }
 
-    /// Tells of a finding at instruction `number`, once.
+    /// Reports a finding at instruction `number`, once.
     pub(super) fn report(&mut self, kind: Kind, number: u32, disorder: &Disorder, wave: u32) -> Progress {
         let key = (kind, number, disorder.other);
         if let Some((_, times)) = self.found.get_mut(&key) {

@@ -19,7 +19,7 @@ pub(crate) enum Deed {
     /// A load past the compute unit's own caches, as atomic loads are.
     ScopedLoad,
     Store,
-    /// A store of what others have stored there, in no order.
+    /// A store of the value that other waves have stored there, without an order.
     EqualStore,
     Atomic,
 }
@@ -29,7 +29,7 @@ pub(crate) enum Deed {
 pub(super) struct Stamp {
     /// The wave's number in the dispatch.
     pub wave: u32,
-    /// Which operation of its class it is.
+    /// Number of the operation in its class.
     pub n: u32,
     /// The instruction, by its number in the plan.
     pub step: u32,
@@ -59,7 +59,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Notes a read. `is_near` says whether a wave is of the reader's workgroup.
+    /// Records a read. `is_near` returns true for waves of the reader's workgroup.
     #[inline]
     pub fn read(&mut self, stamp: Stamp, is_near: impl Fn(u32) -> bool) {
         let [last, other] = &mut self.reads;
@@ -111,7 +111,7 @@ impl Page {
         self.unit * self.units.len()
     }
 
-    /// Nothing has been accessed yet.
+    /// Removes all accesses.
     fn clear(&mut self) {
         if !self.stamps.is_empty() {
             self.units.fill(0);
@@ -217,7 +217,7 @@ impl Page {
         }
     }
 
-    /// Forgets the accesses that no unit has, if there are too many.
+    /// Removes the accesses that no unit refers to, if there are too many.
     #[inline]
     fn settle(&mut self) {
         if self.stamps.len() >= self.limit {
@@ -271,7 +271,7 @@ impl Memo {
     }
 }
 
-/// Of a workgroup's LDS.
+/// Accesses to a workgroup's LDS.
 #[derive(Default)]
 pub(super) struct Local(Option<Page>);
 
@@ -298,7 +298,7 @@ impl Local {
 
 const SHARDS: usize = 64;
 
-/// Of a page of memory.
+/// Accesses to a page of memory.
 type OfPage = Arc<Mutex<Page>>;
 
 /// Neighbouring blocks of 16 bytes of which the same is known.
@@ -310,13 +310,13 @@ pub(super) struct Run {
     pub cell: Cell,
 }
 
-/// Of the memory that a dispatch accesses, shared by its threads.
+/// Accesses to the memory of a dispatch, shared by its threads.
 pub(super) struct Global {
-    /// By the number of the page.
+    /// Pages by their numbers.
     shards: Vec<Mutex<HashMap<u64, OfPage>>>,
 }
 
-/// Pages that a thread has looked up last, by their numbers modulo as many.
+/// Cache of the pages that a thread has looked up last, by their numbers modulo its size.
 pub(super) struct Kept(Vec<Option<(u64, OfPage)>>);
 
 const KEPT: usize = 256;

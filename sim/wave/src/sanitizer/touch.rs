@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How an instruction accesses memory other than LDS and scratch.
+//! Accesses of instructions to memory other than LDS and scratch.
 
 use super::lds::width;
 use super::shadow::Deed;
@@ -7,8 +7,7 @@ use crate::caching;
 use crate::memory::Path;
 use sim_isa::{Flags, Format, Inst, Ty};
 
-/// An access of vector or scalar memory. Those that convert, blocks of registers, tensors and scalar atomics are left
-/// out.
+/// An access of vector or scalar memory. Conversions, blocks of registers, tensors and scalar atomics are not covered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
     pub format: Format,
@@ -16,9 +15,9 @@ pub(crate) struct Touch {
     pub is_special: bool,
     pub bytes: u32,
     pub deed: Deed,
-    /// An atomic whose old value the wave gets.
+    /// True for an atomic that returns the old value.
     pub returns: bool,
-    /// Bits of its first register in front of what is stored.
+    /// Bit offset of the stored data in its first register.
     pub shift: u8,
     /// Of an atomic of gfx12, the scope that it says: [`Mem::scope`]. Those of other generations say none.
     ///

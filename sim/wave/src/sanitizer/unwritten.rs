@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Bytes that nobody has written, of memory and LDS.
+//! Uninitialized bytes of memory and LDS.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of memory that a [`Page`] is for.
 pub const PAGE: u64 = 4096;
 
-/// Which bytes of a page of memory nobody has written.
+/// Bit mask of a page's uninitialized bytes.
 pub struct Page([AtomicU64; PAGE as usize / 64]);
 
 impl Page {
-    /// One of which nobody has written a byte.
+    /// Creates an uninitialized page.
     pub fn unwritten() -> Self {
         Page(std::array::from_fn(|_| AtomicU64::new(u64::MAX)))
     }
 
-    /// One of which all bytes are written.
+    /// Creates a fully written page.
     pub fn written() -> Self {
         Page(std::array::from_fn(|_| AtomicU64::new(0)))
     }
@@ -32,7 +32,7 @@ impl Page {
         })
     }
 
-    /// Notes that a range of addresses, not empty and all of the page, is written, or that it is not.
+    /// Marks a range of addresses, not empty and inside the page, as written or as uninitialized.
     pub fn set(&self, range: Range<u64>, is_unwritten: bool) {
         for (word, bits) in Self::words(range) {
             let word = &self.0[word];
@@ -50,7 +50,7 @@ impl Page {
         Self::words(range).any(|(word, bits)| self.0[word].load(Ordering::Relaxed) & bits != 0)
     }
 
-    /// Of bytes from an address on that are in one word.
+    /// Bits of the bytes from an address on, which are in one word.
     #[inline]
     fn bits(&self, address: u64, bytes: u32) -> u32 {
         let at = address % PAGE;
@@ -64,7 +64,7 @@ impl Page {
     }
 }
 
-/// Memory of which it is known what nobody has written. Called from every thread that runs waves.
+/// Memory with known uninitialized bytes. Called from every thread that runs waves.
 pub trait Unwritten: Sync {
     /// The page of this number, which is its address divided by [`PAGE`]; `None` if all of it counts as written. Where
     /// `is_stored` says so, something unwritten is about to be stored there: it is `None` only where that is not
@@ -97,7 +97,7 @@ pub(super) fn any(pages: &mut impl Pages, range: Range<u64>) -> bool {
     parts(range).any(|(number, part)| pages.page(number, false).is_some_and(|page| page.any(part)))
 }
 
-/// Which of at most 32 bytes from an address on are unwritten.
+/// Mask of the uninitialized bytes among at most 32 from an address on.
 #[inline]
 pub(super) fn bits(pages: &mut impl Pages, address: u64, bytes: u32) -> u32 {
     if address % 64 + u64::from(bytes) <= 64 {
@@ -112,7 +112,7 @@ pub(super) fn bits(pages: &mut impl Pages, address: u64, bytes: u32) -> u32 {
     bits
 }
 
-/// A range is written, or something unwritten is.
+/// Marks a range as written, or as uninitialized.
 pub(super) fn set(pages: &mut impl Pages, range: Range<u64>, is_unwritten: bool) {
     for (number, part) in parts(range) {
         if let Some(page) = pages.page(number, is_unwritten) {
@@ -121,12 +121,12 @@ pub(super) fn set(pages: &mut impl Pages, range: Range<u64>, is_unwritten: bool)
     }
 }
 
-/// Of a workgroup's LDS; what is outside is not accessed.
+/// Uninitialized bytes of a workgroup's LDS. Accesses outside of it are not made.
 #[derive(Default)]
 pub(super) struct Lds(Vec<Page>);
 
 impl Lds {
-    /// A workgroup begins with `size` bytes that nobody has written.
+    /// Begins a workgroup with `size` uninitialized bytes.
     pub fn begin(&mut self, size: usize) {
         self.0.resize_with(size.div_ceil(PAGE as usize), Page::unwritten);
         self.0.iter().for_each(|page| page.set(0..PAGE, true));
@@ -147,7 +147,7 @@ impl Lds {
         })
     }
 
-    /// All of it may be written.
+    /// Marks all of it as written.
     pub fn forget(&mut self) {
         self.0.iter().for_each(|page| page.set(0..PAGE, false));
     }
@@ -159,7 +159,7 @@ impl Pages for Lds {
     }
 }
 
-/// Pages that a thread has looked up last.
+/// Number of pages in a thread's cache.
 const KEPT: usize = 64;
 
 /// One thread's view of memory.

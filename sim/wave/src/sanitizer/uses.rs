@@ -20,18 +20,18 @@ pub(super) type Numbers = Range<u16>;
 /// Kind of a micro-operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing that counts here.
+    /// No relevant effect.
     Nothing,
     /// Its results count as written.
     Sets,
-    /// Its results are of its sources alone.
+    /// Its results depend on its sources only.
     Plain,
-    /// Moves of which M0 has the number of the destination: how much of M0, and what it is added to.
+    /// Moves with the destination's number in M0: mask of M0, and the number that it is added to.
     Relative(u32, u16),
     /// It jumps depending on SCC, or on VCC.
     IfScc,
     IfVcc,
-    /// It jumps where a register says.
+    /// It jumps to an address in a register.
     Jump,
     /// Loads scalar registers.
     ScalarLoad,
@@ -41,7 +41,7 @@ pub(super) enum Kind {
     Memory,
     /// Accesses LDS.
     Lds,
-    /// Writes as much as this from each lane's address on.
+    /// Writes this number of bytes from each lane's address on.
     Stores(u64),
     /// Writes some of LDS.
     WritesLds,
@@ -49,7 +49,7 @@ pub(super) enum Kind {
     WritesMemory,
 }
 
-/// Which part of its register a loaded value fills.
+/// Part of its register that a loaded value fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
@@ -61,26 +61,26 @@ pub(super) enum Part {
 #[derive(Clone, Debug)]
 pub(super) struct Use {
     pub kind: Kind,
-    /// An address, or what else makes it go elsewhere.
+    /// Addresses, and other registers that decide the accessed place.
     pub addresses: Vec<Numbers>,
-    /// Sources, in their order. Of a result that leaves part of its register alone that is one.
+    /// Sources, in their order. If a result leaves part of its register unchanged, the register is a source, too.
     pub reads: Vec<Numbers>,
     pub writes: Vec<Numbers>,
     pub reads_scc: bool,
     pub writes_scc: bool,
-    /// It reads other lanes than those that are active.
+    /// True if it reads inactive lanes.
     pub crosses: bool,
-    /// It writes others.
+    /// True if it writes inactive lanes.
     pub writes_all: bool,
     pub is_comparison: bool,
-    /// Micro-operations that do it.
+    /// Number of micro-operations of the instruction.
     pub ops: u32,
     pub format: Format,
     pub touch: Option<Touch>,
     pub lds: Option<Access>,
-    /// An atomic that leaves nothing of what was there before.
+    /// True for an atomic whose result does not depend on the old value.
     pub exchanges: bool,
-    /// The first registers of what is loaded, or stored.
+    /// First registers of the loaded or stored data.
     pub data: [Option<u16>; 2],
     pub part: Part,
     /// The loaded value is sign-extended.
@@ -91,7 +91,7 @@ pub(super) struct Use {
 
 /// Uses of a program's micro-operations.
 pub(crate) struct Uses {
-    /// How many registers are `v` ones.
+    /// Number of `v` registers.
     pub vectors: usize,
     uses: Vec<Option<Use>>,
     /// The registers of each, in sets of 64.
@@ -248,7 +248,7 @@ impl Use {
         }
     }
 
-    /// It changes what is in memory or LDS.
+    /// True if it changes a value in memory or LDS.
     pub fn is_atomic(&self) -> bool {
         self.touch.is_some_and(|touch| touch.deed == Deed::Atomic) || self.lds.is_some_and(|access| access.is_atomic)
     }
