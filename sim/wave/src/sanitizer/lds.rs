@@ -90,7 +90,8 @@ impl Access {
         }
         let is_plain = inst.op.has(Flags::LOAD) || inst.op.has(Flags::STORE);
         // What else has an address and data, and does not use LDS to exchange lanes.
-        let is_atomic = !is_plain && inst.op.info().src.len() > 1 && !exchanges_lanes(inst.op);
+        let is_arrival = matches!(inst.op, Op::DsAtomicAsyncBarrierArriveB64 | Op::DsAtomicBarrierArriveRtnB64);
+        let is_atomic = is_arrival || !is_plain && inst.op.info().src.len() > 1 && !exchanges_lanes(inst.op);
         let is_named_by_m0 = matches!(inst.op, Op::DsLoadAddtidB32 | Op::DsStoreAddtidB32);
         if inst.format != Format::Ds
             || inst.mem.gds
@@ -108,7 +109,6 @@ impl Access {
         };
         let writes = is_atomic || inst.op.has(Flags::STORE);
         let shift = if inst.op.has(Flags::D16_HI) { 16 } else { 0 };
-        let is_arrival = inst.op == Op::DsAtomicBarrierArriveRtnB64;
         Some(Access { place: register(0)?, offsets, bytes, writes, is_atomic, is_expected: false, shift, is_arrival })
     }
 

@@ -444,7 +444,8 @@ impl<'a> Races<'a> {
                 learnt.iter().for_each(|clock| clock::join(&mut self.visitors[index].seen, clock));
             }
             if deed == Deed::Atomic || deed == Deed::Store && !learnt.is_empty() {
-                let mut told = self.release(index, pending, doing.is_lds);
+                let is_async = doing.stamp.class == Class::AsyncLoad;
+                let mut told = self.release(index, pending, doing.is_lds, is_async);
                 learnt.iter().for_each(|clock| clock::join(&mut told, clock));
                 for at in dwords() {
                     if deed == Deed::Atomic || table.contains_key(&at) {
@@ -473,7 +474,7 @@ impl<'a> Races<'a> {
 
     /// Notes what a wave has released at a store, if that has changed.
     fn log<const L: usize>(&mut self, index: usize, pending: &Pending<L>) {
-        let clock = self.release(index, pending, false);
+        let clock = self.release(index, pending, false, false);
         let visitor = &mut self.visitors[index];
         if visitor.released.as_ref().is_some_and(|last| last.clock == clock) {
             return;

@@ -501,7 +501,21 @@ fn arrivals_at_a_barrier_in_lds_order_waves() {
          s_wait_dscnt 0x0
          s_endpgm";
     let with = With { items: 64, race: true, ..ONE_WAVE };
-    let (result, found, _) = run_with("gfx1250", text, with);
-    result.unwrap();
-    assert!(found.is_empty(), "{found:?}");
+    let found = |text: &str| {
+        let (result, found, _) = run_with("gfx1250", text, with);
+        result.unwrap();
+        found
+    };
+    assert!(found(text).is_empty(), "{:?}", found(text));
+    // An asynchronous load is in front of an arrival of its kind, and of no other one.
+    let load = "s_load_b64 s[2:3], s[0:1], 0x0
+                v_mov_b32 v9, v1
+                s_wait_kmcnt 0x0
+                global_load_async_to_lds_b32 v1, v9, s[2:3] offset:64";
+    let loaded = text.replace("ds_store_b32 v1, v0 offset:64", load);
+    let told = found(&loaded);
+    assert!(told.len() == 1 && told[0].0.to_string().contains("has written it"), "{told:?}");
+    let arrival = "ds_atomic_barrier_arrive_rtn_b64 v[6:7], v2, v[4:5]";
+    let ordered = loaded.replace(arrival, "ds_atomic_async_barrier_arrive_b64 v2");
+    assert!(found(&ordered).is_empty(), "{:?}", found(&ordered));
 }

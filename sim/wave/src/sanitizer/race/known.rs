@@ -214,10 +214,20 @@ impl Races<'_> {
             && (self.shared.target.is_gfx9() || visitor.in_array.covers(stamp, false))
     }
 
-    /// Knowledge that `wave` releases by an atomic or a store.
-    pub(super) fn release<const L: usize>(&self, wave: usize, pending: &Pending<L>, is_lds: bool) -> Arc<Clock> {
+    /// Knowledge that `wave` releases by an atomic or a store. With `is_async` its asynchronous loads are done, which
+    /// it need not have waited for.
+    pub(super) fn release<const L: usize>(
+        &self,
+        wave: usize,
+        pending: &Pending<L>,
+        is_lds: bool,
+        is_async: bool,
+    ) -> Arc<Clock> {
         let count = self.visitors.len();
         let mut own = pending.known();
+        if is_async {
+            own.back[Class::AsyncLoad as usize] = own.issued[Class::AsyncLoad as usize];
+        }
         if self.shared.target == Target::Gfx942 && !is_lds {
             // As far as a write-back that the wave has waited for.
             let done = self.visitors[wave].written.iter().rfind(|(_, n)| own.back[Class::Load as usize] >= *n);
