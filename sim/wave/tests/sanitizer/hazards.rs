@@ -336,6 +336,17 @@ fn gfx1010_has_hazards_that_gfx1030_has_not() {
 }
 
 #[test]
+fn arrivals_behind_asynchronous_loads_stand_alone() {
+    let wait = "? s_wait_alu depctr_vm_vsrc(0)";
+    for text in [
+        format!("ds_load_b32 v3, v2\n{wait}\nds_atomic_async_barrier_arrive_b64 v2"),
+        format!("ds_atomic_async_barrier_arrive_b64 v2\n{wait}\nglobal_load_b32 v1, v0, s[4:5]"),
+    ] {
+        needs("gfx1250", &text, "ds_atomic_async_barrier_arrive_b64 is beside another access");
+    }
+}
+
+#[test]
 fn registers_of_accesses_that_gfx1250_may_make_again_are_kept() {
     for text in [
         "s_load_b64 s[4:5], s[0:1], 0x0

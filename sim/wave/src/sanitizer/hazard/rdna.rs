@@ -62,6 +62,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule { on: GFX1250, earlier: Kind::XDL, later: Kind::VALU, within: ANY, look: beside_matrix },
     // `fixSetRegMode` of LLVM 23.
     Rule { on: GFX1250, earlier: Kind::VALU, later: Kind::SETREG, within: ANY, look: mode },
+    // `fixDsAtomicAsyncBarrierArriveB64`.
+    Rule {
+        on: GFX1250,
+        earlier: Kind::VMEM.union(Kind::LDS),
+        later: Kind::VMEM.union(Kind::LDS),
+        within: ANY,
+        look: arrival,
+    },
     // X_CNT of `SIInsertWaitcnts.cpp`.
     Rule {
         on: GFX1250,
@@ -370,6 +378,19 @@ fn mode(look: &Look) -> Option<Hazard> {
     let mut vectors = look.back().filter(|(_, facts)| is_vector(facts)).take(2);
     let (other, _) = vectors.find(|(_, facts)| !facts.kind.contains(Kind::NOP))?;
     let what = "MODE is set behind vector arithmetic: two v_nop are needed in front of s_setreg";
+    Some(Hazard { what: what.to_owned(), other })
+}
+
+/// An arrival at a barrier behind asynchronous loads, beside another access of memory or LDS.
+fn arrival(look: &Look) -> Option<Hazard> {
+    let arrives = |facts: &Facts| facts.op == Op::DsAtomicAsyncBarrierArriveB64;
+    let waits = |facts: &Facts| facts.waits_for(AluCounter::VmVsrc);
+    let other = match arrives(look.this) {
+        true => look.since(is_memory, waits)?,
+        false => look.since(arrives, |facts| waits(facts) || is_memory(facts) && !arrives(facts))?,
+    };
+    let what = "ds_atomic_async_barrier_arrive_b64 is beside another access: s_wait_alu depctr_vm_vsrc(0) is needed \
+                between the two";
     Some(Hazard { what: what.to_owned(), other })
 }
 
