@@ -302,7 +302,7 @@ struct Worker<'a, const L: usize, O> {
     observer: O,
     group: Group<'a>,
     waves: Vec<Wave<L>>,
-    /// Of the workgroup's waves, the first ones.
+    /// States of the workgroup's waves, in the first elements.
     states: Vec<State>,
     /// The workgroup's number in the grid, and its id.
     number: u64,

@@ -71,7 +71,7 @@ pub struct Control {
 /// Use of caches by an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caching {
-    /// If it accesses memory.
+    /// Path through the caches, if it accesses memory.
     pub path: Path,
     /// Cache operations of the preceding instructions that did nothing else.
     pub before: Control,
@@ -85,7 +85,8 @@ pub trait Caches: Sync {
 
 /// The caches as one wave uses them; no other does meanwhile.
 pub trait Turn {
-    /// Where the host has what an access of `size` bytes at `address` is served from; memory itself has it at `host`.
+    /// Host address of the bytes that serve an access of `size` bytes at `address`. The host address of memory itself
+    /// is `host`.
     /// Valid until the turn ends.
     fn access(&mut self, address: u64, host: u64, size: u64, access: Access, path: Path) -> u64;
 

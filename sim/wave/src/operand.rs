@@ -5,7 +5,7 @@ use crate::fault::FaultKind;
 use crate::hardware::{FLAT_SCRATCH_BASE, PRIVATE_APERTURE, SHARED_APERTURE, slot};
 use sim_isa::{Format, Inst, Operand, Ty};
 
-/// Where an operand comes from.
+/// Source of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum SrcKind {

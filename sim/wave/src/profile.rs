@@ -173,7 +173,7 @@ impl<'a, const L: usize> Meter<'a, L> {
 pub(crate) struct Profile<'a, const L: usize> {
     meter: Meter<'a, L>,
     sink: &'a dyn Collect,
-    /// Of each micro-operation.
+    /// Figures of each micro-operation.
     counts: Vec<Figures>,
     /// The lanes that each wave of the workgroup began with.
     began: Vec<u64>,

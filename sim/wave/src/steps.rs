@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Which instructions the waves of a workgroup execute, in their order, as a thread trace tells.
+//! Executed instructions of a workgroup's waves in their order, for thread traces.
 
 use crate::count::waits_in_sopk;
 use crate::micro_op::Step as Progress;

@@ -75,7 +75,7 @@ impl Named {
 pub(crate) struct Wave<const L: usize> {
     /// Vector registers: those allocated, then [`SPARE_ROWS`], then the program's constants.
     pub v: Vec<Row<L>>,
-    /// How many are allocated, accumulation registers among them.
+    /// Number of allocated registers, including accumulation registers.
     pub vgprs: usize,
     /// Scalar registers and specials, see [`slot`]. EXEC is mirrored by `mask` and `full`: write with [`Wave::set_s`].
     pub s: [u32; slot::PADDED],
@@ -111,7 +111,7 @@ pub(crate) struct Wave<const L: usize> {
     pub temp: [[Row<L>; 2]; 3],
     /// Wave in the workgroup.
     pub index: u32,
-    /// How often it has signalled the workgroup's barrier, and waited for it; `s_barrier` does both.
+    /// Numbers of its signals of the workgroup's barrier, and of its waits for it; `s_barrier` does both.
     pub signals: u32,
     pub waits: u32,
     /// The named barrier that it has joined, 0 for none; how many of its rounds it has seen; whether it waits for the
@@ -121,7 +121,7 @@ pub(crate) struct Wave<const L: usize> {
     pub at_named: bool,
     /// Backward branches left before other waves get a turn.
     pub patience: u32,
-    /// How many SGPRs and VGPRs it began with something in.
+    /// Numbers of SGPRs and VGPRs with initial values.
     pub given: (usize, usize),
 }
 

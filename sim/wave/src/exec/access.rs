@@ -54,7 +54,7 @@ fn check_lanes<const L: usize>(
     Ok(())
 }
 
-/// Where a lane's address that is not in host memory leads.
+/// Target of a lane's address outside of host memory.
 enum Local {
     Lds(usize),
     Scratch(usize),

@@ -9,7 +9,7 @@ use crate::operand::SrcKind;
 use crate::wave::{Group, Row, Wave, collect};
 use sim_isa::Op;
 
-/// Where the mask that an op reads is.
+/// Place of the mask that an op reads.
 #[derive(PartialEq)]
 enum MaskIn {
     None,

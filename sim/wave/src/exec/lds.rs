@@ -216,7 +216,7 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Load<DWORDS> {
     }
 }
 
-/// As of global memory.
+/// Loads a transposed tile, as from global memory.
 fn transposed_tile<const BITS: usize, const DWORDS: usize, const L: usize>(
     wave: &mut Wave<L>,
     group: &mut Group<'_>,

@@ -4,7 +4,7 @@
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::wave::{Group, Wave};
 
-/// Which instructions of the host the vector code may use.
+/// Host instruction set of the vector code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// The target level of the crate's build.

@@ -156,7 +156,7 @@ fn xf32(bits: u32) -> f32 {
 struct Broadcast {
     /// Groups of 2^cbsz blocks share one block of A.
     cbsz: u8,
-    /// Which of the group it is.
+    /// Index in the group.
     abid: u8,
     /// Pattern of B's lanes.
     blgp: u8,

@@ -15,7 +15,7 @@ use sim_isa::Op;
 pub(super) trait Small {
     const BITS: usize;
     const MANTISSA: u32;
-    /// How many an instruction converts.
+    /// Number of elements that an instruction converts.
     const COUNT: usize;
     /// The code of `value`, its fraction rounded by `round`.
     fn encode(value: f32, round: fn(f64) -> f64) -> u32;

@@ -8,7 +8,7 @@ use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::{Src, SrcKind};
 use crate::wave::{Group, Row, Wave, row};
 
-/// How a float result is finished.
+/// Final steps of a float result.
 #[derive(Clone, Copy)]
 pub(crate) struct Finish {
     /// There is something to do.

@@ -15,7 +15,7 @@ use crate::operand::SrcKind;
 use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 
-/// Where the elements of the tiles are.
+/// Layout of the tiles' elements in lanes and registers.
 trait Layout {
     /// Of each four elements along K, A has two; bits of source 2 say which, and D is C.
     const SPARSE: bool = false;

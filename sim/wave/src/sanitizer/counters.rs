@@ -182,7 +182,7 @@ impl Waits {
     }
 }
 
-/// How an instruction counts.
+/// Counting of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Issue {
     /// As one of a class.
@@ -192,7 +192,7 @@ pub(crate) enum Issue {
 }
 
 impl Issue {
-    /// How an instruction counts, if it does.
+    /// Counting of an instruction; `None` if it is not counted.
     pub fn of(inst: &Inst) -> Option<Issue> {
         let gfx9 = inst.target.is_gfx9();
         let store = if gfx9 { Class::Load } else { Class::Store };

@@ -5,7 +5,7 @@ use super::unwritten::Unwritten;
 use crate::program::Program;
 use std::fmt;
 
-/// Which checks a launch makes, and who is told.
+/// Checks of a launch, and the receiver of findings.
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
     /// Registers and LDS that an operation under way will still write are not read or overwritten before the wait.
@@ -45,7 +45,7 @@ pub trait Sink: Sync {
     /// With [`Checks::race`], when the dispatch is over: what it has accessed of one page.
     fn touched(&self, _: &[Touched]) {}
 
-    /// Where the source has the instruction at an address: a file's name and a line. `None` if nobody knows.
+    /// Source file and line of the instruction at an address; `None` if unknown.
     fn source(&self, _pc: u64) -> Option<String> {
         None
     }

@@ -18,7 +18,7 @@ use crate::program::Program;
 use crate::wave::{Group, Row, Wave};
 use access::Bytes;
 
-/// Where something unwritten comes from.
+/// Place of uninitialized data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Register(u16),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! How the waves of a workgroup meet at its barrier.
+//! Meetings of a workgroup's waves at its barrier.
 
 use super::plan::Meeting;
 
@@ -15,7 +15,7 @@ struct Visitor {
     /// Lanes that were not active at one, and that one.
     absent: u64,
     absent_at: u32,
-    /// Where it ended.
+    /// Instruction at which it ended.
     end: Option<u32>,
 }
 

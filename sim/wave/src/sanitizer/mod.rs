@@ -58,15 +58,15 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     kernel: &'a str,
     program: &'a Program<L>,
     plan: &'a Plan,
-    /// Of each wave of the workgroup.
+    /// Outstanding operations of each wave of the workgroup.
     pending: Vec<Pending<L>>,
     /// History of each wave, if the check `hazard` is on.
     trails: Vec<Trail>,
     lds: Writes,
     meetings: Meetings,
-    /// If races are looked for.
+    /// State of the check `race`, if it is on.
     races: Option<Races<'a>>,
-    /// If what nobody has written is.
+    /// State of the check `init`, if it is on.
     init: Option<Init<'a, L>>,
     workgroup: [u32; 3],
     /// Findings by kind and instructions, with the number of times since the report.

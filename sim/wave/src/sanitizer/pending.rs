@@ -23,7 +23,7 @@ pub(super) struct Outstanding {
     /// Registers, in the numbers of a [`Span`].
     pub first: u16,
     pub count: u16,
-    /// Of one register: which [`halves`] of it.
+    /// Mask of the [`halves`], if it is one register.
     ///
     /// [`halves`]: super::plan::halves
     pub halves: u8,

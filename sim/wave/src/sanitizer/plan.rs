@@ -25,7 +25,7 @@ pub(crate) struct Span {
     pub first: u16,
     pub count: u16,
     pub lanes: Lanes,
-    /// Of one register: which [`halves`] of it.
+    /// Mask of the [`halves`], if it is one register.
     pub halves: u8,
     /// Registers of these that operations of the program write when they complete.
     pub marks: Marks,
@@ -214,9 +214,9 @@ pub(crate) mod deeds {
 /// The instructions that each micro-operation of a program stands for.
 pub(crate) struct Plan {
     steps: Vec<Step>,
-    /// Of each micro-operation.
+    /// Summary of each micro-operation.
     glances: Vec<Glance>,
-    /// Of each micro-operation, in `steps`: itself last, after the no-ops before it.
+    /// Range in `steps` of each micro-operation: the no-ops before it, then itself.
     of: Vec<Range<u32>>,
     spans: Vec<Span>,
     /// The number of the first scalar slot.
@@ -391,7 +391,7 @@ impl Plan {
     }
 }
 
-/// How many instructions behind a load its compare-and-swap is looked for.
+/// Maximum number of instructions between a load and its compare-and-swap.
 const EXPECTED: usize = 96;
 
 /// The offsets of loads whose result is what a compare-and-swap behind them expects to find: compilers begin loops of

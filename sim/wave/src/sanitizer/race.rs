@@ -45,7 +45,7 @@ pub(super) struct Races<'a> {
     first: u32,
     /// Knowledge of each wave (row) about each other from barriers.
     known: Vec<Known>,
-    /// As much of it as its reads of memory are sure to see.
+    /// Part of `known` that reads of memory are sure to see.
     fresh: Vec<Known>,
     /// The last two rounds of each named barrier.
     named: Vec<[NamedRound; 2]>,

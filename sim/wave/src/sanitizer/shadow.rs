@@ -77,7 +77,7 @@ impl Cell {
     }
 }
 
-/// Of memory, in bytes.
+/// Size of a page of memory in bytes.
 const PAGE: usize = 4096;
 /// The unit of which what was accessed is told, in bytes; kernels that load more than a dword at once mostly load four.
 const BLOCK: usize = 16;
@@ -305,7 +305,7 @@ type OfPage = Arc<Mutex<Page>>;
 pub(super) struct Run {
     pub address: u64,
     pub blocks: u32,
-    /// Which bytes of a block, lowest first.
+    /// Mask of a block's bytes, lowest first.
     pub bytes: u16,
     pub cell: Cell,
 }

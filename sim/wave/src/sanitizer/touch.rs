@@ -19,7 +19,7 @@ pub(crate) struct Touch {
     pub returns: bool,
     /// Bit offset of the stored data in its first register.
     pub shift: u8,
-    /// Of an atomic of gfx12, the scope that it says: [`Mem::scope`]. Those of other generations say none.
+    /// Scope of a gfx12 atomic: [`Mem::scope`]. Atomics of other generations state none.
     ///
     /// [`Mem::scope`]: sim_isa::Mem::scope
     pub scope: Option<u8>,

@@ -5,7 +5,7 @@ use super::facts::{Facts, Kind, Regs};
 use sim_isa::Target;
 use std::ops::Range;
 
-/// How many micro-operations a look goes back.
+/// Maximum number of micro-operations that a look goes back.
 const DEPTH: usize = 64;
 
 /// The last micro-operations of a wave.

@@ -61,7 +61,7 @@ pub(crate) struct Trail {
     sgprs: Sgprs,
     /// Wait states that it has taken.
     states: u64,
-    /// How many it had taken when the last instruction of each kind, by the kind's bit, was over.
+    /// Number of wait states at the end of the last instruction of each kind, by the kind's bit.
     last: [u64; 32],
 }
 

@@ -242,7 +242,7 @@ impl<const L: usize> Init<'_, L> {
         (told != 0).then(|| self.disorder("what is stored where the host may read it", origin, told))
     }
 
-    /// Which bytes of what a lane stores are unwritten.
+    /// Mask of the uninitialized bytes in a lane's stored data.
     fn unwritten_data(&self, shape: &Shape, bytes: &Bytes, wave: u32) -> u32 {
         let mut unwritten = 0;
         for n in 0..shape.dwords() {
@@ -335,7 +335,7 @@ impl<const L: usize> Init<'_, L> {
         }
     }
 
-    /// Which of a lane's bytes are unwritten.
+    /// Mask of a lane's uninitialized bytes.
     #[inline]
     fn unwritten(&mut self, bytes: &Bytes, wave: u32) -> u32 {
         match bytes.space {

@@ -12,19 +12,19 @@ use crate::memory::Control;
 use sim_isa::Target;
 use std::sync::Arc;
 
-/// Where a wave stands.
+/// State of a wave in the race check.
 pub(super) struct Visitor {
     /// Operations of the wave at its last signal of the barrier, and at the one before.
     rounds: [Round; 2],
     signals: u32,
     waits: u32,
-    /// It has waited for a barrier, and has not learnt yet from those that it met there.
+    /// It has waited for a barrier, and has not learnt yet from the waves that it met there.
     has_met: bool,
     /// It has waited for a named barrier, and has not learnt yet from the waves that it met there.
     has_met_named: bool,
-    /// Learnt from atomics.
+    /// Clock of other waves, learnt from atomics.
     pub seen: Arc<Clock>,
-    /// As much of it as reads through its compute unit's cache, and its shader array's, are sure to see.
+    /// Parts of `seen` that reads through its compute unit's cache, and its shader array's, are sure to see.
     in_vector: Arc<Clock>,
     in_array: Arc<Clock>,
     /// gfx942: what it had issued when it wrote its die's cache back, of each time that it has not been seen to be over

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// How often a thread looks whether another has made a write.
+/// Maximum number of polls for another thread's write.
 const PATIENCE: u32 = 1000;
 
 /// No write.
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(super) released: Mutex<HashMap<u64, Arc<Clock>>>,
     /// Clocks that waves have released by stores, by number of the wave, each from a store on.
     pub(super) stores: Mutex<HashMap<u32, Vec<Release>>>,
-    /// Of each thread, the write of memory that it has noted and may not have made yet.
+    /// Write of each thread that it has recorded and may not have performed yet.
     pub(super) under_way: Mutex<Vec<Arc<AtomicU64>>>,
     /// Workgroups in each dimension.
     groups: [u32; 3],
