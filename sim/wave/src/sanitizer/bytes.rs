@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The bytes of an access that may be a race, and what is written there.
+//! Bytes of an access that may be a race, and the values written there.
 
 use super::counters::Class;
 use super::shadow::{Deed, Place, Stamp};
@@ -7,18 +7,18 @@ use crate::exec;
 use crate::micro_op::MicroOp;
 use crate::wave::{Group, Wave};
 
-/// Two accesses that nothing orders.
+/// Two unordered accesses to common bytes.
 pub(super) struct Hit {
-    /// The earlier one; none if it is another lane of the same instruction.
+    /// The earlier access; `None` if it is another lane of the same instruction.
     pub other: Option<Stamp>,
     pub deed: Deed,
     pub is_lds: bool,
     pub address: u64,
-    /// Lanes of the later one.
+    /// Mask of the later access's lanes.
     pub lanes: u64,
-    /// Both write the same.
+    /// True if both write the same value.
     pub is_equal: bool,
-    /// The scope of an atomic that is too small for the two.
+    /// Scope of an atomic, if it is too small to order the two.
     pub scope: Option<u8>,
 }
 
@@ -26,28 +26,28 @@ pub(super) struct Hit {
 pub(super) struct Doing<'a, const L: usize> {
     pub stamp: Stamp,
     pub is_lds: bool,
-    /// It reads through the caches of its compute unit.
+    /// True if it reads through the caches of its compute unit.
     pub is_cached: bool,
     pub op: &'a MicroOp<L>,
     pub shift: u8,
     pub returns: bool,
     /// See [`Touch::scope`](super::touch::Touch::scope).
     pub scope: Option<u8>,
-    /// Which of the registers with data.
+    /// Index of the data register.
     pub part: usize,
 }
 
 /// A lane's bytes.
 pub(super) type Bytes = (u64, u64, u8);
 
-/// The bytes of all lanes, those that follow each other together. Those of several lanes are mostly there once.
+/// Collects the bytes of all lanes and merges adjacent ranges. Bytes that several lanes access mostly appear once.
 pub(super) fn spans(lanes: &[Bytes], spans: &mut Vec<(u64, u64)>) {
     const SEEN: usize = 128;
     spans.clear();
     let Some((&(start, end, _), rest)) = lanes.split_first() else { return };
     let size = end - start;
     let mut seen = [u64::MAX; SEEN];
-    // Fibonacci hashing; what has lost its place is looked at twice.
+    // Fibonacci hashing; a start address that another has evicted is handled twice.
     let mut is_seen = |start: u64| {
         let place = &mut seen[((start >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57) as usize];
         std::mem::replace(place, start) == start
@@ -99,7 +99,7 @@ fn stored<const L: usize>(doing: &Doing<'_, L>, wave: &Wave<L>, &(start, _, lane
 
 /// The lanes of a store that write the same bytes. `lanes` are in the order of their addresses.
 pub(super) fn overlap<const L: usize>(doing: &Doing<'_, L>, lanes: &[Bytes], wave: &Wave<L>) -> Option<Hit> {
-    // To LDS from memory: what it will be is not known.
+    // From memory to LDS: the value is not known yet.
     let is_known = !doing.op.mem.lds && doing.stamp.class != Class::AsyncLoad;
     let pairs = lanes.windows(2).filter(|pair| pair[1].0 < pair[0].1);
     let mut found: Option<Hit> = None;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Clocks of waves: for each other wave, the last of its operations that come before one's own.
 //!
-//! A wave's operations are counted by class, as [`super::counters`] has them. What orders them for others is not that
-//! they were issued, but that they were waited for.
+//! A wave's operations are counted by the classes of [`super::counters`]. An operation comes before another wave's
+//! once it was waited for; its issue alone orders nothing.
 
 use super::counters::{CLASSES, Class};
 use super::shadow::Stamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Waves that a clock has at most; one that would have more takes everything for known, so that memory and time are
-/// bounded. What is ordered is then not looked at closely, and nothing is found that is not there.
+/// Maximum number of waves in a clock, which bounds memory and time. A clock that would exceed it counts everything as
+/// ordered: races may be missed, but no false one is reported.
 const WAVES: usize = 1024;
 
-/// Of one wave, the operations of each class up to which they are known.
+/// Number of known operations of one wave, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
-    /// To have been issued.
+    /// Known to have been issued.
     pub issued: [u32; CLASSES],
-    /// To be back.
+    /// Known to have completed.
     pub back: [u32; CLASSES],
 }
 
@@ -26,7 +26,7 @@ impl Known {
     /// True if an access comes before. Accesses to memory by the waves of one compute unit are in the order of their
     /// issue, as their cache takes them in order.
     pub fn covers(&self, stamp: &Stamp, in_order: bool) -> bool {
-        // A scalar load is of memory that compilers take for constant, and order against nothing.
+        // A scalar load reads memory that compilers take for constant, and order against nothing.
         let counts = if in_order || stamp.class == Class::Scalar { &self.issued } else { &self.back };
         counts[stamp.class as usize] >= stamp.n
     }
@@ -43,7 +43,7 @@ impl Known {
 /// Knowledge of a wave about waves that it has synchronized with through atomics, by their numbers in the dispatch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock {
-    /// More than is kept: all is known.
+    /// True if the clock exceeded its maximum: everything counts as known.
     all: bool,
     waves: BTreeMap<u32, Known>,
 }
@@ -75,7 +75,7 @@ impl Clock {
     }
 }
 
-/// Adds what is known elsewhere; most often it is the same.
+/// Merges another clock into this one. Mostly the two are the same.
 pub(super) fn join(clock: &mut Arc<Clock>, other: &Arc<Clock>) {
     if !Arc::ptr_eq(clock, other) && **other != Clock::default() && !clock.all {
         Arc::make_mut(clock).join(other);

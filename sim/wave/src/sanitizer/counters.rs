@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The counters of what a wave has outstanding, and what waits for them.
+//! Counters of a wave's outstanding operations, and the instructions that wait for them.
 //!
-//! Counters and their fields are those of the ISA documents ("Manually Inserted Wait States" of Vega, "Data Dependency
-//! Resolution" of RDNA and CDNA, S_WAIT_LOADCNT and its like of RDNA4); in what order what they count comes back is
-//! what LLVM relies on (`SIInsertWaitcnts.cpp`).
+//! Counters and their fields are from the ISA documents ("Manually Inserted Wait States" of Vega, "Data Dependency
+//! Resolution" of RDNA and CDNA, S_WAIT_LOADCNT and its like of RDNA4). The order in which operations complete is the
+//! one that LLVM relies on (`SIInsertWaitcnts.cpp`).
 
 use sim_isa::{Flags, Format, Inst, Op, Operand, Target};
 
@@ -31,7 +31,7 @@ impl Counter {
     pub const ALL: [Counter; COUNTERS] =
         [Counter::Load, Counter::Store, Counter::Ds, Counter::Scalar, Counter::Async, Counter::Tensor];
 
-    /// The highest value of a counter: an instruction that would make it higher is not issued before it is lower.
+    /// Highest value of a counter. An instruction that would exceed it is not issued until the counter is lower.
     pub fn limit(self, target: Target) -> u32 {
         match self {
             Counter::Ds if target.is_gfx9() => 15,
@@ -62,13 +62,13 @@ impl Counter {
     }
 }
 
-/// Outstanding operations that come back in the order in which they were issued, or in none.
+/// Class of outstanding operations, which complete in the order of their issue or in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Class {
     /// Vector memory that returns data; on GFX9 all vector memory.
     Load,
-    /// Vector memory that does not, from gfx10 on.
+    /// Vector memory that returns no data, from gfx10 on.
     Store,
     /// LDS.
     Lds,
@@ -76,9 +76,9 @@ pub(crate) enum Class {
     Scalar,
     /// Messages with an answer, states of barriers.
     Message,
-    /// GFX9: what a flat access that may have gone to LDS counts as vector memory, in any order.
+    /// GFX9: vector memory count of a flat access that may have gone to LDS, in any order.
     FlatLoad,
-    /// GFX9: what one that may have gone to memory counts as LDS, likewise.
+    /// GFX9: LDS count of a flat access that may have gone to memory, in any order.
     FlatLds,
     /// `global_load_async_to_lds_*`.
     AsyncLoad,
@@ -131,7 +131,7 @@ impl Class {
     }
 }
 
-/// Waits of an instruction: for each counter the highest value at which it goes on.
+/// Waits of an instruction: for each counter the highest value at which the wave continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waits(pub [Option<u8>; COUNTERS]);
 
@@ -185,9 +185,9 @@ impl Waits {
 /// Counting of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Issue {
-    /// As one of a class.
+    /// One operation of a class.
     One(Class),
-    /// As an access to memory, of the class, and as one to LDS.
+    /// A memory access of the class and an LDS access.
     Flat(Class),
 }
 

@@ -8,41 +8,42 @@ use std::fmt;
 /// Checks of a launch, and the receiver of findings.
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
-    /// Registers and LDS that an operation under way will still write are not read or overwritten before the wait.
+    /// Checks that registers and LDS which an outstanding operation will write are neither read nor overwritten before
+    /// the wait.
     pub wait: bool,
-    /// All waves of a workgroup reach its barriers, and do so equally often, with all of their lanes.
+    /// Checks that all waves of a workgroup reach its barriers equally often, with all of their lanes.
     pub sync: bool,
-    /// No two accesses to the same bytes, of which one writes, are without an order.
+    /// Checks for data races: two unordered accesses to the same bytes of which at least one writes.
     pub race: bool,
-    /// Nor are those that write what is there already. A part of `race`.
+    /// Also reports races in which a store leaves memory unchanged. Needs `race`.
     pub equal: bool,
     /// Check of the wait states that instructions need between them without interlocks in hardware.
     pub hazard: bool,
-    /// Loads of kernel arguments stay within those that the kernel has.
+    /// Checks that loads of kernel arguments stay within the kernel's arguments.
     pub bounds: bool,
-    /// Accesses to buffers stay within them, though hardware leaves out what does not.
+    /// Checks that buffer accesses stay within the buffer, although hardware drops the excess.
     pub clamp: bool,
-    /// No decision depends on what nobody has written; with what is known of memory.
+    /// Checks that no decision depends on uninitialized data; holds the record of uninitialized memory.
     pub init: Option<&'a dyn Unwritten>,
-    /// Nor is it stored where the host may read it. A part of `init`.
+    /// Also reports stores of uninitialized data to memory that the host may read. Needs `init`.
     pub result: bool,
-    /// Results arrive late, as late as the waits let them, or at once: this decides for each.
+    /// Seed that decides for each result if it arrives at once or as late as the waits allow.
     pub seed: Option<u64>,
     /// The first finding ends the kernel with [`crate::FaultKind::Found`].
     pub fatal: bool,
-    /// Told of findings, from every thread that runs waves.
+    /// Receives findings, from every thread that runs waves.
     pub sink: &'a dyn Sink,
 }
 
-/// Takes findings.
+/// Receiver of findings.
 pub trait Sink: Sync {
-    /// The first finding of its kind at its instructions in a thread of a dispatch.
+    /// Reports the first finding of its kind at its instructions in a thread of a dispatch.
     fn found(&self, finding: &Finding);
 
     /// Reports that a finding has been found `times` more times.
     fn repeated(&self, finding: &Finding, times: u64);
 
-    /// With [`Checks::race`], when the dispatch is over: what it has accessed of one page.
+    /// With [`Checks::race`], reports the accesses of a finished dispatch to one page.
     fn touched(&self, _: &[Touched]) {}
 
     /// Source file and line of the instruction at an address; `None` if unknown.
@@ -61,46 +62,46 @@ pub trait Sink: Sync {
 pub struct Touched {
     /// A multiple of 16.
     pub address: u64,
-    /// So many blocks of 16 bytes from there on.
+    /// Number of 16-byte blocks from there on.
     pub blocks: u32,
-    /// Which bytes of each, by bits.
+    /// Mask of the accessed bytes of each block.
     pub bytes: u16,
-    /// It has written them.
+    /// True if the dispatch wrote the bytes.
     pub is_write: bool,
-    /// By an atomic; or it has read them past the caches.
+    /// True for an atomic, and for a read past the caches.
     pub is_atomic: bool,
-    /// By an atomic of gfx12 that need not reach other workgroups.
+    /// True for a gfx12 atomic whose scope need not include other workgroups.
     pub is_narrow: bool,
-    /// The instruction.
+    /// Byte offset of the instruction in the code.
     pub offset: u32,
 }
 
-/// Something that is wrong with a kernel.
+/// A defect in a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The check that found it: `wait`, `sync`, `race`, `equal`, `hazard`, `bounds`, `clamp` or `init`.
     pub check: &'static str,
     /// The problem, in a sentence.
     pub what: String,
-    /// The memory that it is about, and what that is, in words, if it is known.
+    /// Address of the memory concerned, and its description if known.
     pub memory: Option<(u64, Option<String>)>,
     /// Name of the kernel.
     pub kernel: String,
-    /// A hash of the code that the kernel is in: kernels of different code objects may have the same name.
+    /// Hash of the kernel's code: kernels of different code objects may have the same name.
     pub code: u64,
-    /// The instruction where it showed.
+    /// Address of the instruction at which the defect showed.
     pub pc: u64,
-    /// That instruction.
+    /// Instruction at `pc`.
     pub line: Line,
-    /// The one before it in the code, and the one after.
+    /// Instructions before and after it in the code.
     pub around: [Option<Line>; 2],
-    /// The other instruction that it takes.
+    /// The other instruction involved.
     pub other: Option<Line>,
     /// Workgroup.
     pub workgroup: [u32; 3],
     /// Wave in the workgroup.
     pub wave: u32,
-    /// Its lanes that are concerned; 0 if it is not a matter of lanes.
+    /// Mask of the wave's lanes concerned; 0 if lanes do not matter.
     pub lanes: u64,
 }
 

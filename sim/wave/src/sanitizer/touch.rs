@@ -11,7 +11,7 @@ use sim_isa::{Flags, Format, Inst, Ty};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
     pub format: Format,
-    /// A scalar access to a buffer; a vector access whose addresses are by lane.
+    /// True for a scalar access to a buffer, and for a vector access with addresses by lane.
     pub is_special: bool,
     pub bytes: u32,
     pub deed: Deed,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of memory that a [`Page`] is for.
+/// Bytes of memory that a [`Page`] covers.
 pub const PAGE: u64 = 4096;
 
 /// Bit mask of a page's uninitialized bytes.
@@ -66,12 +66,11 @@ impl Page {
 
 /// Memory with known uninitialized bytes. Called from every thread that runs waves.
 pub trait Unwritten: Sync {
-    /// The page of this number, which is its address divided by [`PAGE`]; `None` if all of it counts as written. Where
-    /// `is_stored` says so, something unwritten is about to be stored there: it is `None` only where that is not
-    /// followed.
+    /// The page with this number (its address divided by [`PAGE`]); `None` if all of it counts as written. With
+    /// `is_stored`, uninitialized data is about to be stored there: then it is `None` only for memory without a record.
     fn page(&self, number: u64, is_stored: bool) -> Option<Arc<Page>>;
 
-    /// Anything may have been written.
+    /// Marks all memory as written, because any of it may have been.
     fn forget(&self);
 }
 

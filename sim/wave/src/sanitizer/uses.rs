@@ -14,7 +14,7 @@ use crate::program::Program;
 use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand};
 use std::ops::Range;
 
-/// Registers, numbered as those of [`super::plan::Span`].
+/// Registers, numbered as in [`super::plan::Span`].
 pub(super) type Numbers = Range<u16>;
 
 /// Kind of a micro-operation.
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Jump,
     /// Loads scalar registers.
     ScalarLoad,
-    /// Writes memory that is addressed by scalar registers.
+    /// Writes memory at an address in scalar registers.
     ScalarStore,
     /// Accesses memory.
     Memory,
@@ -43,9 +43,9 @@ pub(super) enum Kind {
     Lds,
     /// Writes this number of bytes from each lane's address on.
     Stores(u64),
-    /// Writes some of LDS.
+    /// Writes unknown bytes of LDS.
     WritesLds,
-    /// Writes some memory.
+    /// Writes unknown bytes of memory.
     WritesMemory,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Part {
     High,
 }
 
-/// See [`Kind`].
+/// Registers and memory that a micro-operation uses.
 #[derive(Clone, Debug)]
 pub(super) struct Use {
     pub kind: Kind,
@@ -83,9 +83,9 @@ pub(super) struct Use {
     /// First registers of the loaded or stored data.
     pub data: [Option<u16>; 2],
     pub part: Part,
-    /// The loaded value is sign-extended.
+    /// True if the loaded value is sign-extended.
     pub is_signed: bool,
-    /// Loaded data goes to other lanes than those that load it, or not to registers.
+    /// True if loaded data goes to lanes other than the loading ones, or not to registers.
     pub is_moved: bool,
 }
 
@@ -106,7 +106,7 @@ impl Uses {
         for (at, op, inst) in program.instructions() {
             let offset = 4 * at as u32;
             walk.step(offset, &inst);
-            // A no-op before it has no part in what it does.
+            // A no-op before the instruction has no effect of its own.
             if program.ops[op as usize].offset != offset {
                 continue;
             }
@@ -179,7 +179,7 @@ impl Use {
             of.kind = Kind::Relative(if is_relative { u32::MAX } else { 0xff }, dst);
         }
         match of.kind {
-            // Those that choose the source are followed no further: what they give counts as written.
+            // Registers that choose the source are not tracked: the result counts as written.
             Kind::Relative(..) => (of.addresses, of.reads) = (std::iter::once(m0..m0 + 1).collect(), Vec::new()),
             Kind::IfVcc => {
                 let vcc = registers.total() as u16 + slot::VCC as u16;
@@ -214,7 +214,7 @@ impl Use {
                 _ => at == 1,
             };
             match at {
-                // The address in LDS of what goes there from memory, or comes from there.
+                // The LDS address of data that moves between LDS and memory.
                 1 | 4 if is_async(inst.op) => self.addresses.push(numbers),
                 0..4 if !is_memory && self.kind == Kind::Jump => self.addresses.push(numbers),
                 0..4 if !is_memory => self.reads.push(numbers),
@@ -286,17 +286,17 @@ fn kind(inst: &Inst, touch: Option<&Touch>, lds: Option<&Access>) -> Kind {
     }
 }
 
-/// Sets registers of the hardware, not those of the wave's program; of SOPP there are more, which come before.
+/// True for ops that set hardware registers, not the program's. Ops of SOPP that do are handled before.
 fn sets(op: Op) -> bool {
     matches!(op, Op::SSetregB32 | Op::SSetregImm32B32 | Op::SSetGprIdxIdx | Op::SSetGprIdxOn)
 }
 
-/// `s_cmov*`: where SCC is 0 the destination stays.
+/// True for `s_cmov*`, which keep the destination if SCC is 0.
 fn moves_if_scc(op: Op) -> bool {
     matches!(op, Op::SCmovB32 | Op::SCmovB64 | Op::SCmovkI32)
 }
 
-/// Scalar ones that change their destination, which is not among the sources of their rows.
+/// True for scalar ops that modify their destination although their row does not list it as a source.
 fn changes_dst(op: Op) -> bool {
     use Op::*;
     matches!(op, SBitset0B32 | SBitset0B64 | SBitset1B32 | SBitset1B64 | SAddkI32 | SMulkI32)
