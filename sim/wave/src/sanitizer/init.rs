@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Decisions that depend on what nobody has written: bits of registers, LDS, scratch and memory.
+//! Decisions that depend on uninitialized data: bits of registers, LDS, scratch and memory.
 //!
-//! Each bit of a register is followed. Which bits of a result are unwritten is tried: the instruction is executed with
-//! other values in the unwritten bits of its sources, and what of the result changes is unwritten. Memory, LDS and
-//! scratch are followed by byte. Copies, arithmetic and stores are no findings; addresses, branches, EXEC and what an
-//! atomic is given are.
+//! Registers are tracked by bit; memory, LDS and scratch by byte. Uninitialized bits of a result are found by trial:
+//! the instruction is executed again with other values in the uninitialized bits of its sources; bits of the result
+//! that change are uninitialized. Uninitialized addresses, branch conditions, EXEC masks and operands of atomics
+//! are findings; copies, arithmetic and stores are not.
 
 mod access;
 
@@ -37,17 +37,17 @@ struct Origin {
 
 /// Uninitialized parts of a wave's registers and scratch.
 struct Shadow<const L: usize> {
-    /// Of each register of lanes, the lanes in which a bit is, and the bits of these.
+    /// Mask of the lanes with uninitialized bits for each vector register; `rows` has the bits of these lanes.
     lanes: Vec<u64>,
     rows: Vec<Row<L>>,
     slots: Vec<u32>,
     scc: bool,
     scc_origin: Origin,
-    /// The registers of which any bit is, as sets of 64.
+    /// Registers with uninitialized bits, as sets of 64.
     marked: Vec<u64>,
-    /// Of each register that is marked.
+    /// Origin of the uninitialized bits of each marked register.
     origins: Vec<Origin>,
-    /// Of each byte of scratch, the lanes in which it is.
+    /// Mask of the lanes in which each byte of scratch is uninitialized.
     scratch: Vec<u64>,
 }
 
@@ -109,20 +109,20 @@ impl<const L: usize> Shadow<L> {
         self.marked[usize::from(n) / 64] >> (n % 64) & 1 != 0
     }
 
-    /// The first register of some that is unwritten in any of these lanes; a scalar one in all or none.
+    /// The first register that is uninitialized in any of these lanes. Scalar registers count for all lanes.
     fn find(&self, numbers: &[Numbers], lanes: u64) -> Option<u16> {
         numbers.iter().flat_map(Clone::clone).find(|n| {
             self.is_marked(*n) && self.lanes.get(usize::from(*n)).is_none_or(|unwritten| unwritten & lanes != 0)
         })
     }
 
-    /// The lanes in which registers are unwritten.
+    /// Mask of the lanes in which any of the vector registers is uninitialized.
     fn lanes(&self, numbers: &[Numbers]) -> u64 {
         let of = |n: u16| self.lanes.get(usize::from(n)).copied().unwrap_or(0);
         numbers.iter().flat_map(Clone::clone).fold(0, |lanes, n| lanes | of(n))
     }
 
-    /// Registers are written, those of lanes in these.
+    /// Marks registers as written, vector registers in `lanes` only.
     fn clear(&mut self, numbers: &[Numbers], lanes: u64) {
         for n in numbers.iter().flat_map(Clone::clone) {
             if self.is_marked(n) {
@@ -135,7 +135,7 @@ impl<const L: usize> Shadow<L> {
         }
     }
 
-    /// The bits of a register that are unwritten in a lane.
+    /// Uninitialized bits of a vector register in a lane.
     fn bits(&self, n: u16, lane: usize) -> u32 {
         let n = usize::from(n);
         if self.lanes[n] >> lane & 1 != 0 { self.rows[n].0[lane] } else { 0 }
@@ -148,9 +148,9 @@ impl<const L: usize> Shadow<L> {
     }
 }
 
-/// Values that unwritten bits are tried with: of the first source, and of the others.
+/// Trial values for uninitialized bits: of the first source, and of the others.
 const TRIED: [[u32; 2]; 2] = [[0x5555_5555, 0x3333_3333], [0xaaaa_aaaa, 0xcccc_cccc]];
-/// More of them for comparisons.
+/// Further trial values for comparisons.
 const COMPARED: [[u32; 2]; 2] = [[0, u32::MAX], [u32::MAX, 0]];
 
 /// Uninitialized parts of the results of micro-operations.
@@ -169,7 +169,7 @@ pub(super) struct Init<'a, const L: usize> {
     memory: View<'a>,
     /// True if stores to memory that the host may read are checked.
     looks_at_results: bool,
-    /// Kept for its memory: what the lanes access.
+    /// Reused allocation: bytes that the lanes access.
     lanes: Vec<Bytes>,
 }
 
@@ -209,13 +209,13 @@ impl<'a, const L: usize> Init<'a, L> {
     ) -> Option<Disorder> {
         let exec = wave.exec() & Wave::<L>::LANES;
         let shadow = &mut self.waves[wave.index as usize];
-        // What an address is does not matter where no lane accesses memory.
+        // Addresses do not matter if no lane accesses memory.
         let is_scalar = matches!(of.kind, Kind::Jump | Kind::ScalarLoad | Kind::ScalarStore);
         let address = shadow.find(&of.addresses, exec).filter(|_| exec != 0 || is_scalar);
         let found = address.map(|n| {
             let lanes = shadow.lanes(&of.addresses) & exec;
             let origin = shadow.origins[usize::from(n)];
-            // It is told once.
+            // Each is reported once.
             shadow.clear(&of.addresses, exec);
             (origin, lanes)
         });
@@ -321,7 +321,7 @@ impl<'a, const L: usize> Init<'a, L> {
         Some(self.disorder("whether the branch is taken", origin, unwritten))
     }
 
-    /// Runs what has a source that is unwritten with other values of that.
+    /// Runs an instruction with an uninitialized source again, with other values of that source.
     #[cold]
     fn depends(
         &mut self,
@@ -359,7 +359,7 @@ impl<'a, const L: usize> Init<'a, L> {
         self.note(of, &rows, &changed, origin, (exec, wave.index))
     }
 
-    /// Takes over what has been found to change.
+    /// Marks the result bits that were found to change.
     fn note(
         &mut self,
         of: &Use,
@@ -395,7 +395,7 @@ impl<'a, const L: usize> Init<'a, L> {
                 slot::EXEC => exec_bits |= u64::from(*bits),
                 _ if slot == slot::EXEC + 1 => exec_bits |= u64::from(*bits) << 32,
                 slot::NULL => {}
-                // Of a source that is no result as well its own bits alone have changed.
+                // A source that is no destination has only its own bits changed.
                 _ if !of.writes.iter().any(|numbers| numbers.contains(&n)) && shadow.slots[slot] != 0 => {}
                 _ => {
                     shadow.slots[slot] = *bits;
@@ -460,10 +460,10 @@ impl<'a, const L: usize> Init<'a, L> {
         }
     }
 
-    /// Makes what a comparison compares equal, as far as it is unwritten.
+    /// Makes the operands of a comparison equal, as far as their bits are uninitialized.
     fn equate(&self, at: u32, of: &Use, wave: &mut Wave<L>) {
         let shadow = &self.waves[wave.index as usize];
-        // Only what is put back afterwards: a source of 32 bits has no second part.
+        // Only sources that are restored afterwards: a source of 32 bits has no second part.
         let is_read = |n: usize| of.reads.iter().any(|numbers| numbers.contains(&(n as u16)));
         let [a, b, ..] = &self.program.ops[at as usize].src;
         for part in 0..2 {

@@ -104,7 +104,7 @@ pub(super) struct Pending<const L: usize> {
     open: u32,
     /// The registers that operations will write.
     marked: Marks,
-    /// Some of their marks may be those of two operations.
+    /// True if two operations may share a mark.
     overlaps: bool,
     /// The operations with one ticket, by its class, in the order in which they were issued, which is that in which
     /// they are known to be back.
@@ -135,7 +135,7 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// A new wave has nothing outstanding.
+    /// Resets the state for a new wave, without outstanding operations.
     pub fn clear(&mut self) {
         (self.issued, self.back) = ([0; CLASSES], [0; CLASSES]);
         (self.open, self.marked) = (0, Marks::default());
@@ -233,9 +233,9 @@ impl<const L: usize> Pending<L> {
         self.may_touch(span.marks) && self.queues.iter().flatten().chain(&self.flat).any(has)
     }
 
-    /// Takes out an operation that will write a register of `span`, unless all of its tickets are `allowed`; the first
-    /// of its class. One of another half of the register counts if a ticket of it is `apart`. Returns what of it both
-    /// have.
+    /// Removes the first operation of its class that will write a register of `span`, unless all of its tickets are
+    /// `allowed`. An operation on another half of the register counts if one of its tickets is `apart`. Returns the
+    /// common registers.
     pub fn conflict(
         &mut self,
         span: &Span,
@@ -307,7 +307,7 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// Writes the delayed values of a complete operation, whose first register this is.
+    /// Writes the delayed values of a complete operation, which begin at register `first`.
     #[inline]
     fn land(&mut self, first: u16, wave: &mut Wave<L>) {
         if !self.late.is_empty()
@@ -341,9 +341,9 @@ impl<const L: usize> Pending<L> {
         }
     }
 
-    /// Counters are no more than the `n` that `most` tells of them. If one of a class that comes back in order were not
-    /// back, none of those after it would be: it is, where it and those after it are more than `n`. This holds whatever
-    /// else the counter counts. What is back arrives.
+    /// Takes for known that each counter is at most the `n` that `most` returns for it, and completes operations
+    /// accordingly. In a class that completes in order, all but the last `n` issued operations are then complete,
+    /// whatever else the counter counts. In other classes, all are complete if `n` is 0, else none surely is.
     #[inline]
     fn settle(&mut self, wave: &mut Wave<L>, most: impl Fn(Counter) -> Option<u32>) {
         for at in exec::lanes_of(self.open.into()) {

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Data races: conflicting accesses to the same bytes without an order.
 //!
-//! An access comes before another of a different wave if it was waited for, its wave then signalled a barrier that the
-//! other wave waited for, or an atomic that the other has read from; and if the other, where it reads through a cache
-//! of its own, has invalidated that since. Atomics are no races with each other, but for those that say on gfx12 that
-//! they need not reach the other wave ([`Races::too_small`]).
+//! An access comes before another one of a different wave under these conditions:
+//!
+//! 1. Its wave has waited for it.
+//! 2. Its wave has then signalled a barrier that the other wave waited for, or made an atomic that the other has read
+//!    from.
+//! 3. The other wave has since invalidated its own caches, if it reads through them.
+//!
+//! Two atomics do not race, unless the scope of one on gfx12 does not reach the other wave ([`Races::too_small`]).
 
 mod known;
 mod shared;
@@ -56,7 +60,7 @@ pub(super) struct Races<'a> {
     spans: Vec<(u64, u64)>,
     /// See [`Shared::released`].
     released_in_lds: HashMap<u64, Arc<Clock>>,
-    /// The bytes of memory that the instruction under way reads as an atomic does, and its wave.
+    /// Wave of the current instruction, and the bytes of memory that it reads like an atomic.
     reads: Option<usize>,
     read_spans: Vec<(u64, u64)>,
 }
@@ -99,7 +103,7 @@ impl<'a> Races<'a> {
 
     /// Ends the check of the current instruction, which has run.
     pub fn done(&mut self) {
-        // Release: after what it wrote.
+        // Release: after its writes.
         self.under_way.store(NOTHING, Ordering::Release);
         if let Some(index) = self.reads.take() {
             self.learn_late(index);
@@ -207,7 +211,7 @@ impl<'a> Races<'a> {
             },
         };
         let (to_memory, mut to_lds) = (doing(class, false), doing(of_flat, true));
-        // Which caches a flat load asks to go by says nothing of LDS, which has none: `volatile` is not atomic.
+        // The caches that a flat load bypasses say nothing of LDS, which has none: `volatile` is not atomic.
         if to_lds.stamp.deed == Deed::ScopedLoad {
             to_lds.stamp.deed = Deed::Load;
         }
@@ -254,7 +258,7 @@ impl<'a> Races<'a> {
                         .map(|(lane, bytes)| (bytes.start as u64, bytes.end as u64, lane as u8)),
                 ),
             }
-            // What is outside is not accessed.
+            // Bytes outside are not accessed.
             lanes.retain(|(_, end, _)| *end <= group.lds.len() as u64);
             if lanes.is_empty() {
                 self.lanes = lanes;
@@ -298,7 +302,7 @@ impl<'a> Races<'a> {
         let mut spans = std::mem::take(&mut self.spans);
         bytes::spans(&lanes, &mut spans);
         if writes && !doing.is_lds {
-            // In front of the locks, with which other threads come to know of the write.
+            // Before the locks, through which other threads learn of the write.
             self.under_way.store(write_of(&doing.stamp), Ordering::Relaxed);
         }
         let (shared, first) = (self.shared, self.first);
@@ -315,10 +319,10 @@ impl<'a> Races<'a> {
             plan.synchronizes && !doing.is_lds && (deed == Deed::ScopedLoad || deed == Deed::Atomic && doing.returns);
         let (mut local, mut pages) = (std::mem::take(&mut self.lds), std::mem::replace(&mut self.pages, Kept::none()));
         {
-            // Returns whether nothing was found, which alone depends on the place.
+            // Returns true if nothing was found: only findings depend on the place.
             let mut update = |cell: &mut Cell, place: Place, mask: u8| {
                 let found = hits.len();
-                // A store of what is there, where the write that put it there has been made.
+                // A store that leaves memory unchanged, after the write of that value has been made.
                 let is_same = |group: &mut Group<'_>, mask: u8, write: &Stamp| {
                     deed == Deed::Store
                         && (stores_what_is_there(doing, &lanes, place, mask, wave, group)
@@ -337,7 +341,7 @@ impl<'a> Races<'a> {
                     let is_looked_at = scope.is_some()
                         || conflicts(deed, write.deed, doing.is_lds) && !(deed == Deed::Load && is_arrival(&write));
                     if is_looked_at && !self.is_before(index, &write, doing.is_lds, doing.is_cached) {
-                        // Where several have stored the same it does not matter whose it is.
+                        // If several have stored the same value, any of them will do.
                         let reads_equal =
                             matches!(deed, Deed::Load | Deed::ExpectedLoad) && write.deed == Deed::EqualStore;
                         is_equal = reads_equal || is_same(group, mask & write.mask, &write);
@@ -405,7 +409,7 @@ impl<'a> Races<'a> {
         doing.scope.into_iter().chain(of_other).min().filter(|scope| *scope < needed)
     }
 
-    /// Learns and tells what goes through dwords that atomics access.
+    /// Exchanges clocks through the dwords that atomics access.
     fn synchronize<const L: usize>(
         &mut self,
         doing: &Doing<'_, L>,
@@ -457,7 +461,7 @@ impl<'a> Races<'a> {
         self.released_in_lds = in_lds;
     }
 
-    /// Learns what a wave had released when it stored what is read now.
+    /// Acquires the clock that a wave had released when it stored the value read now.
     fn acquire_from(&mut self, index: usize, store: &Stamp) {
         let stores = lock(&self.shared.stores);
         let releases = stores.get(&store.wave).map_or(&[][..], |releases| releases);
@@ -472,7 +476,7 @@ impl<'a> Races<'a> {
         clock::join(&mut self.visitors[index].seen, &clock);
     }
 
-    /// Notes what a wave has released at a store, if that has changed.
+    /// Records the clock that a wave releases at a store, if it has changed.
     fn log<const L: usize>(&mut self, index: usize, pending: &Pending<L>) {
         let clock = self.release(index, pending, false, false);
         let visitor = &mut self.visitors[index];
@@ -495,7 +499,7 @@ impl<'a> Races<'a> {
     }
 }
 
-/// Adds what the lanes of a set access: mostly all of them, which needs no look at each.
+/// Adds the accesses of a set of lanes. Mostly the set has all lanes, which needs no test of each.
 #[inline]
 fn extend<const L: usize>(lanes: &mut Vec<Bytes>, set: u64, bytes: impl Fn(usize) -> Bytes) {
     match set == Wave::<L>::LANES {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Shadow memory of accesses: for each dword the last write and two reads, for as much memory as a kernel touches.
 //!
-//! An instruction that accesses many dwords mostly finds the same accesses at all of them. A dword has the numbers that
-//! its accesses have in a table of its page, so that all that is known of it is one value of 16 bytes, and what has
-//! become of one dword becomes of all that were the same before ([`Memo`]). As long as four dwords are always accessed
-//! together they have one value.
+//! An instruction that accesses many dwords mostly finds the same accesses at all of them. The state of a dword is
+//! therefore one 16-byte value: the indices of its accesses in a table of its page. An update computed for one dword is
+//! reused for all dwords with the same old value ([`Memo`]). Four dwords share one value as long as they are always
+//! accessed together.
 
 use super::counters::Class;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
     Load,
-    /// A plain load of what a compare-and-swap behind it expects: what is too old there only makes it go round again.
+    /// A plain load of the value that a later compare-and-swap expects. A stale value only makes the loop run again.
     ExpectedLoad,
     /// A load past the compute unit's own caches, as atomic loads are.
     ScopedLoad,
@@ -50,11 +50,11 @@ impl Stamp {
     }
 }
 
-/// The accesses to a dword that are kept. Of other bytes of it than the last write's it is forgotten who wrote them.
+/// Recorded accesses to a dword. Writers of bytes that the last write did not cover are forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     pub write: Stamp,
-    /// Since then; the latest first. Of different waves, and of different workgroups where more than one has read.
+    /// Reads since that write, the latest first: by different waves, and by different workgroups if several have read.
     pub reads: [Stamp; 2],
 }
 
@@ -79,24 +79,24 @@ impl Cell {
 
 /// Size of a page of memory in bytes.
 const PAGE: usize = 4096;
-/// The unit of which what was accessed is told, in bytes; kernels that load more than a dword at once mostly load four.
+/// Size in bytes of the unit in which accesses are reported. Kernels that load more than a dword mostly load four.
 const BLOCK: usize = 16;
 
-/// A [`Cell`]: from the lowest bit on the numbers of its write and its reads in [`Page::stamps`], 32 bits each, and
-/// their bytes, 4 bits each. What is 0 is none.
+/// A packed [`Cell`]. From the lowest bit on: the numbers of its write and its two reads in [`Page::stamps`], 32 bits
+/// each, then the byte masks of the three, 4 bits each. Number 0 is no access.
 type Packed = u128;
 
-/// The unit that an access has to do with: address, and bytes from there on.
+/// Address and size in bytes of an accessed unit.
 pub(super) type Place = (u64, u32);
 
 /// Accesses to neighbouring bytes.
 struct Page {
-    /// Bytes that have one value: a block, or a dword if less was accessed at once.
+    /// Bytes that share one value: a block, or a dword if less was accessed at once.
     unit: usize,
     units: Vec<Packed>,
     /// Accesses, from number 1 on, whatever their bytes.
     stamps: Vec<Stamp>,
-    /// When there are so many, those that no dword has any more are forgotten.
+    /// Number of accesses at which the unreferenced ones are removed.
     limit: usize,
 }
 
@@ -135,7 +135,7 @@ impl Page {
         Cell { write: stamp(0), reads: [stamp(1), stamp(2)] }
     }
 
-    /// Of a cell that was `old`, which `packed` is.
+    /// Packs a cell that replaces `old`, whose packed value is `packed`.
     #[inline]
     fn pack(stamps: &mut Vec<Stamp>, cell: &Cell, old: &Cell, packed: Packed) -> Packed {
         let of_old = [&old.write, &old.reads[0], &old.reads[1]];
@@ -144,7 +144,7 @@ impl Page {
                 return (packed >> (32 * at)) as u32;
             }
             let whole = Stamp { mask: 15, ..*stamp };
-            // What is under way has come last.
+            // Accesses of the current instruction are the last ones.
             let last = stamps.len().saturating_sub(2);
             let at = stamps[last..].iter().position(|other| *other == whole).map(|at| last + at);
             let at = at.unwrap_or_else(|| {
@@ -159,9 +159,9 @@ impl Page {
         })
     }
 
-    /// Calls `update` for the units of a range of offsets, the first of which is at address `base`, with the bytes of
-    /// their dwords that it covers; for those alone that are not known from `memo`. `update` returns whether the same
-    /// becomes of all like it.
+    /// Updates the units of a range of offsets, whose first one is at address `base`. Calls `update` with the mask of
+    /// the bytes that the range covers in their dwords, unless `memo` has the result already. `update` returns true if
+    /// the result holds for all units with the same old value.
     #[inline]
     fn visit(
         &mut self,
@@ -247,26 +247,25 @@ impl Page {
     }
 }
 
-/// As many accesses are kept of so many units at least: going through the units is then worth it.
+/// Minimum number of accesses to keep for a number of units, so that a pass over the units is worth its cost.
 fn least(units: usize) -> usize {
     units.max(64) / 2
 }
 
-/// Cache of updates: old and new values of units at which an instruction has found the same. It has a few entries that
-/// are likely to recur.
+/// Cache of an instruction's updates: old and new values of units, of which a few are likely to recur.
 struct Memo([(Packed, Packed); MEMO]);
 
 const MEMO: usize = 8;
 
 impl Memo {
-    /// No unit has bytes without an access.
+    /// An empty cache: no unit has the old value `Packed::MAX`.
     fn new() -> Self {
         Memo([(Packed::MAX, 0); MEMO])
     }
 
     #[inline]
     fn of(&mut self, packed: Packed) -> &mut (Packed, Packed) {
-        // Writes that follow each other have numbers that do.
+        // Consecutive writes have consecutive numbers.
         &mut self.0[(packed as usize ^ (packed >> 32) as usize) % MEMO]
     }
 }
@@ -276,7 +275,7 @@ impl Memo {
 pub(super) struct Local(Option<Page>);
 
 impl Local {
-    /// A workgroup begins with `size` bytes.
+    /// Begins a workgroup with `size` bytes.
     pub fn begin(&mut self, size: usize) {
         match &mut self.0 {
             Some(page) if page.size() == size.next_multiple_of(BLOCK) => page.clear(),
@@ -284,7 +283,7 @@ impl Local {
         }
     }
 
-    /// See [`Page::visit`]; what is outside is not accessed.
+    /// See [`Page::visit`]. Bytes outside of LDS are ignored.
     pub fn visit(&mut self, spans: &[(u64, u64)], update: &mut impl FnMut(&mut Cell, Place, u8) -> bool) {
         let Some(page) = &mut self.0 else { return };
         page.settle();
@@ -301,7 +300,7 @@ const SHARDS: usize = 64;
 /// Accesses to a page of memory.
 type OfPage = Arc<Mutex<Page>>;
 
-/// Neighbouring blocks of 16 bytes of which the same is known.
+/// Adjacent blocks of 16 bytes with the same accesses.
 pub(super) struct Run {
     pub address: u64,
     pub blocks: u32,
@@ -322,7 +321,7 @@ pub(super) struct Kept(Vec<Option<(u64, OfPage)>>);
 const KEPT: usize = 256;
 
 impl Kept {
-    /// Room for none, in the place of one that is used.
+    /// An empty cache, to stand in for one in use.
     pub fn none() -> Self {
         Kept(Vec::new())
     }
@@ -343,7 +342,7 @@ impl Global {
         Global { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Calls `tell` with what is known of each page.
+    /// Calls `tell` with the accesses to each page.
     pub fn each_page(&self, mut tell: impl FnMut(&[Run])) {
         let mut runs = Vec::<Run>::new();
         for shard in &self.shards {
@@ -383,7 +382,7 @@ impl Global {
         }
     }
 
-    /// See [`Page::visit`]. Each page is locked meanwhile.
+    /// See [`Page::visit`]. Holds the lock of the page meanwhile.
     pub fn visit(&self, kept: &mut Kept, spans: &[(u64, u64)], update: &mut impl FnMut(&mut Cell, Place, u8) -> bool) {
         let size = PAGE as u64;
         let mut rest = spans.iter().copied();

@@ -12,7 +12,7 @@ const DEPTH: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Window {
     ops: [u32; DEPTH],
-    /// How many there have been.
+    /// Total number of micro-operations so far.
     count: usize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Look<'a> {
     /// The micro-operation that it belongs to, and those before.
     pub op: u32,
     pub window: &'a Window,
-    /// The program sets SCHED_MODE: it waits for registers that hardware would wait for.
+    /// True if the program sets SCHED_MODE: it waits itself for registers that hardware would wait for.
     pub is_expert: bool,
 }
 
@@ -63,13 +63,13 @@ impl<'a> Look<'a> {
         of_this.rev().chain(of_others).map(move |number| (number, &facts[number as usize]))
     }
 
-    /// The last instruction of which `is` holds, if there are fewer than `limit` wait states between the two; and how
-    /// many.
+    /// The last instruction for which `is` holds, if fewer than `limit` wait states are between the two; and their
+    /// number.
     pub fn nearest(&self, limit: u8, is: impl Fn(&Facts) -> bool) -> Option<(u32, &'a Facts, u8)> {
         self.within(limit).find(|(_, facts, _)| is(facts))
     }
 
-    /// The instructions before this one with fewer than `limit` wait states between, the last first; and how many.
+    /// The instructions fewer than `limit` wait states before this one, the last first; and the number of these.
     pub fn within(&self, limit: u8) -> impl Iterator<Item = (u32, &'a Facts, u8)> {
         let before = move |states: &mut u8, (number, facts): (u32, &'a Facts)| {
             let between = *states;
@@ -79,8 +79,8 @@ impl<'a> Look<'a> {
         self.back().scan(0, before)
     }
 
-    /// Finds the last instruction of which `is` holds if `needed` wait states are not between the two. `what` says what
-    /// the two do.
+    /// Finds the last instruction for which `is` holds, if fewer than `needed` wait states are between the two. `what`
+    /// describes the two in the finding.
     pub fn wait_states(&self, needed: u8, what: &str, is: impl Fn(&Facts) -> bool) -> Option<Hazard> {
         let (other, _, states) = self.nearest(needed, is)?;
         Some(Self::too_few(needed, states, what, other))
@@ -102,7 +102,7 @@ impl<'a> Look<'a> {
         Hazard { what: format!("{what}: {needed} {plural} needed between the two, and {states}"), other }
     }
 
-    /// The last instruction of which `is` holds, unless one of which `ends` holds is behind it.
+    /// The last instruction for which `is` holds, unless one for which `ends` holds follows it.
     pub fn since(&self, is: impl Fn(&Facts) -> bool, ends: impl Fn(&Facts) -> bool) -> Option<u32> {
         for (number, facts) in self.back() {
             if is(facts) {

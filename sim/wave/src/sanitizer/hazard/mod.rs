@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Hazards that hardware leaves to software: instructions of which one needs others, or waits, between it and one
-//! before.
+//! Hazards that hardware leaves to software: pairs of instructions that need other instructions, or waits, between
+//! them.
 //!
-//! Rules are those that LLVM's `GCNHazardRecognizer.cpp` (of LLVM 22) keeps for compiled code; each says which function
-//! of it. They are looked at in the order in which a wave comes through the code, across branches. Wait states are
-//! counted as there: one for an instruction, `n + 1` for `s_nop n`. Other waits are those that `s_waitcnt_depctr` and
-//! its like name, or instructions that imply them.
+//! The rules are those of `GCNHazardRecognizer.cpp` of LLVM 22; each names its function there. They are checked in the
+//! order in which a wave executes the code, across branches. Wait states are counted as there: one for an instruction,
+//! `n + 1` for `s_nop n`. Other waits are `s_waitcnt_depctr` and its like, and instructions that imply them.
 //!
 //! Modules name only those before them: [`facts`], [`look`], the rules ([`gfx9`], [`matrix`], [`rdna`]), [`sgprs`].
 
@@ -48,7 +47,7 @@ pub(crate) struct Hazards {
     rules: Vec<&'static Rule>,
     /// Of each instruction, a bit for each rule to look at.
     asks: Vec<u32>,
-    /// Scalar registers have to be followed.
+    /// True if scalar registers have to be tracked.
     follows: bool,
     /// See [`Look::is_expert`].
     is_expert: bool,
@@ -66,7 +65,7 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Of a wave that begins: so long after everything that nothing is before it.
+    /// History of a new wave, without earlier instructions in reach.
     pub const NEW: Trail = Trail { window: Window::NEW, sgprs: Sgprs::NEW, states: 1 << 32, last: [0; 32] };
 
     /// True if an instruction of one of these kinds is fewer than `states` wait states back.
@@ -75,7 +74,7 @@ impl Trail {
         bits(kinds.bits()).any(|bit| self.states - self.last[bit] < u64::from(states)) || states == u8::MAX
     }
 
-    /// The wave has come through an instruction.
+    /// Records an executed instruction.
     #[inline]
     fn step(&mut self, facts: &Facts) {
         self.states += u64::from(facts.states);
@@ -116,8 +115,8 @@ impl Hazards {
         self.follows || !self.rules.is_empty()
     }
 
-    /// A wave, which has come through `trail`, comes to micro-operation `op`. `of` are the instructions of each. Tells
-    /// of what is wrong with which.
+    /// Checks micro-operation `op`, which a wave reaches after `trail`. `of` are the instructions of each. Reports each
+    /// violated rule with its instruction.
     #[inline]
     pub fn step(
         &self,

@@ -7,7 +7,7 @@ use super::look::{Hazard, Look};
 use crate::hardware::slot;
 use sim_isa::{Flags, Op, Target};
 
-/// However many wait states are between.
+/// Distance of rules that no number of wait states satisfies.
 const ANY: u8 = u8::MAX;
 
 const GFX1010: &[Target] = &[Target::Gfx1010];
@@ -104,8 +104,8 @@ fn is_memory(facts: &Facts) -> bool {
     facts.kind.intersects(Kind::VMEM | Kind::LDS)
 }
 
-/// EXEC counts where it is the destination that is named: LLVM looks at explicit ones, and has `s_and_saveexec` behind
-/// memory accesses.
+/// Counts EXEC only as a named destination: LLVM checks explicit ones, and puts `s_and_saveexec` behind memory
+/// accesses.
 fn memory_before_scalar_write(look: &Look) -> Option<Hazard> {
     look.this.writes().filter(|regs| regs.is_scalar()).find_map(|regs| {
         let reads = |facts: &Facts| is_memory(facts) && (facts.reads_any_of(regs) || regs.overlaps(Regs::EXEC));
@@ -281,7 +281,7 @@ fn mask_write(look: &Look) -> Option<Hazard> {
                     );
                     return Some(Hazard { what, other });
                 }
-                // What reads another one, or a constant, makes it well.
+                // A read of another mask, or of a constant, ends the hazard.
                 Some(_) if is_vector(facts) && (facts.has_literal || facts.reads().any(|read| named(&read))) => {
                     return None;
                 }
@@ -307,7 +307,7 @@ fn matrices(look: &Look) -> Option<Hazard> {
     Some(Hazard { what, other })
 }
 
-/// Another op runs beside a transcendental that is in front of it.
+/// Another op runs beside a preceding transcendental op.
 fn beside_transcendental(look: &Look) -> Option<Hazard> {
     if look.this.kind.intersects(Kind::TRANS | Kind::NOP) {
         return None;

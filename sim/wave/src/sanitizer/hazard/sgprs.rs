@@ -16,7 +16,7 @@ const VCC: u128 = 3 << slot::VCC;
 pub(crate) struct Sgprs {
     /// Pairs that vector arithmetic has read.
     tracked: u64,
-    /// Registers whose value may not be there yet, by scalar arithmetic and by vector arithmetic.
+    /// Registers whose value may be outstanding, from scalar arithmetic and from vector arithmetic.
     scalar: u128,
     vector: u128,
     /// The instructions that wrote them last.
@@ -28,7 +28,7 @@ pub(crate) struct Sgprs {
 impl Sgprs {
     pub const NEW: Sgprs = Sgprs { tracked: 0, scalar: 0, vector: 0, writers: [0; COUNT], nops: 0 };
 
-    /// A wave comes to an instruction. Finds it reading what it must wait for.
+    /// Checks an instruction that a wave reaches: finds its read of a register that it must wait for.
     pub fn step(&mut self, number: u32, facts: &Facts, wave64: bool) -> Option<Hazard> {
         if facts.op == Op::DsNop {
             self.nops += 1;

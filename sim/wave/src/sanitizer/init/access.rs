@@ -118,7 +118,7 @@ impl<const L: usize> Init<'_, L> {
         }
         let mut found = None;
         for part in 0..2 {
-            // Mostly all is written, and so is what is stored.
+            // Mostly all bytes are written, and so is the stored data.
             if let (Some((register, offset, bytes)), true) = (access.by_register(part), deed != Deed::Atomic) {
                 let shadow = &mut self.waves[wave.index as usize];
                 let of_part = match deed {
@@ -224,7 +224,7 @@ impl<const L: usize> Init<'_, L> {
         numbers.for_each(|n| self.waves[wave as usize].mark(n));
     }
 
-    /// Looks for what is unwritten and stored to memory that is not followed, which the host may read.
+    /// Finds uninitialized data stored to untracked memory, which the host may read.
     fn result(&mut self, shape: &Shape, lanes: &[Bytes], (wave, exec): (u32, u64)) -> Option<Disorder> {
         if !self.looks_at_results || shape.first == NO_DATA {
             return None;
@@ -349,7 +349,7 @@ impl<const L: usize> Init<'_, L> {
         }
     }
 
-    /// They are written, but for some.
+    /// Marks bytes as written, except those in the mask `unwritten`.
     fn written(&mut self, bytes: &Bytes, unwritten: u32, wave: u32) {
         let range = bytes.at..bytes.at.saturating_add(bytes.bytes.into());
         if bytes.space == Space::Scratch {
@@ -371,7 +371,7 @@ impl<const L: usize> Init<'_, L> {
     }
 }
 
-/// Addresses of lanes that are looked at all at once.
+/// Maximum distance of lanes' addresses that are checked as one range.
 const NEAR: u64 = 16 << 10;
 
 /// The number of no register.
@@ -418,7 +418,7 @@ impl Bytes {
     }
 }
 
-/// The bits of a register that are unwritten where these bytes of what is loaded to it are.
+/// Bits of a register that are uninitialized if these bytes of the data loaded to it are.
 fn loaded(bytes: u32, size: u32, is_signed: bool) -> u32 {
     match (bytes, size) {
         (0, _) => 0,

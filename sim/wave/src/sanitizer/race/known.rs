@@ -27,8 +27,8 @@ pub(super) struct Visitor {
     /// Parts of `seen` that reads through its compute unit's cache, and its shader array's, are sure to see.
     in_vector: Arc<Clock>,
     in_array: Arc<Clock>,
-    /// gfx942: what it had issued when it wrote its die's cache back, of each time that it has not been seen to be over
-    /// and the one before those, with the number of the write-back among loads.
+    /// gfx942: write-backs of the die's cache that are not known to be complete, and the last complete one. Each has
+    /// the operations issued before it and its own number among loads.
     written: Vec<([u32; CLASSES], u32)>,
     /// Its last release.
     pub released: Option<Release>,
@@ -45,7 +45,7 @@ pub(super) struct Round {
 /// Signals at a named barrier up to a round.
 #[derive(Clone, Default)]
 pub(super) struct NamedRound {
-    /// The round's number and one, or 0.
+    /// Number of the round plus one; 0 if there is none.
     number: u32,
     /// Operations and knowledge of the signalling waves, by wave.
     known: Vec<Known>,
@@ -55,7 +55,7 @@ pub(super) struct NamedRound {
 }
 
 impl Visitor {
-    /// A wave begins, and knows `nothing` of others.
+    /// State of a new wave, which knows `nothing` of others.
     pub fn new(nothing: &Arc<Clock>) -> Self {
         Visitor {
             rounds: Default::default(),
@@ -73,7 +73,7 @@ impl Visitor {
 }
 
 impl Races<'_> {
-    /// A wave comes to a barrier.
+    /// Records that a wave comes to a barrier.
     pub fn meet<const L: usize>(&mut self, wave: usize, meeting: Meeting, pending: &Pending<L>) {
         let visitor = &mut self.visitors[wave];
         if matches!(meeting, Meeting::Signal | Meeting::Both) {
@@ -104,7 +104,7 @@ impl Races<'_> {
         }
     }
 
-    /// A wave signals a named barrier in this round.
+    /// Records that a wave signals a named barrier in this round.
     pub fn signal_named<const L: usize>(&mut self, wave: usize, barrier: usize, round: u32, pending: &Pending<L>) {
         let count = self.visitors.len();
         if self.named.len() <= barrier {
@@ -113,7 +113,7 @@ impl Races<'_> {
         let [even, odd] = &mut self.named[barrier];
         let (this, last) = if round.is_multiple_of(2) { (even, odd) } else { (odd, even) };
         if this.number != round + 1 {
-            // Who waits for this one knows what the last one told.
+            // A wave that waits for this round also acquires the last one.
             *this = NamedRound { number: round + 1, ..last.clone() };
             this.known.resize(count, Known::default());
         }
@@ -129,7 +129,7 @@ impl Races<'_> {
         clock::join(&mut this.in_array, &visitor.in_array);
     }
 
-    /// A wave waits for the named barrier that it has joined.
+    /// Records that a wave waits for the named barrier that it has joined.
     pub fn wait_named(&mut self, wave: usize) {
         self.visitors[wave].has_met_named = true;
     }
@@ -156,7 +156,7 @@ impl Races<'_> {
         let count = self.visitors.len();
         let waits = self.visitors[wave].waits;
         for other in (0..count).filter(|other| *other != wave) {
-            // One that has ended before does not count.
+            // A wave that has ended before does not count.
             if self.visitors[other].signals < waits {
                 continue;
             }
@@ -171,7 +171,7 @@ impl Races<'_> {
         }
     }
 
-    /// A wave controls caches.
+    /// Records a cache operation of a wave.
     pub fn control<const L: usize>(&mut self, wave: usize, control: &Control, pending: &Pending<L>) {
         let count = self.visitors.len();
         let visitor = &mut self.visitors[wave];
@@ -188,7 +188,7 @@ impl Races<'_> {
             if let Some(last) = visitor.written.iter().rposition(is_over) {
                 visitor.written.drain(..last);
             }
-            // It has not been counted yet.
+            // The operation has not been counted yet.
             visitor.written.push((issued, issued[Class::Load as usize] + 1));
         }
     }
@@ -229,7 +229,7 @@ impl Races<'_> {
             own.back[Class::AsyncLoad as usize] = own.issued[Class::AsyncLoad as usize];
         }
         if self.shared.target == Target::Gfx942 && !is_lds {
-            // As far as a write-back that the wave has waited for.
+            // Up to a write-back that the wave has waited for.
             let done = self.visitors[wave].written.iter().rfind(|(_, n)| own.back[Class::Load as usize] >= *n);
             let written = done.map_or([0; CLASSES], |(issued, _)| *issued);
             own.back.iter_mut().zip(written).for_each(|(back, written)| *back = (*back).min(written));

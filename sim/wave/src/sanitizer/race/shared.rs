@@ -67,12 +67,12 @@ impl Shared {
         }
     }
 
-    /// Waits until another thread has made a write that it has noted. Returns whether it has: two that wait for each
-    /// other give up.
+    /// Waits until another thread has made the write that it has recorded. Returns false if it gives up, as two threads
+    /// that wait for each other must.
     #[cold]
     pub(super) fn is_made(&self, stamp: &Stamp) -> bool {
         let threads = lock(&self.under_way).clone();
-        // Acquire: what was written is there when the thread says so.
+        // Acquire: the write is visible once the thread has reported it.
         let is_under_way = || threads.iter().any(|thread| thread.load(Ordering::Acquire) == write_of(stamp));
         (0..PATIENCE).any(|_| {
             let is_made = !is_under_way();
@@ -83,7 +83,7 @@ impl Shared {
         })
     }
 
-    /// Tells what has been accessed. Of bytes that were written it is not known any more who has read them before.
+    /// Reports the accessed memory. Reads of a byte before its last write are no longer known.
     pub fn tell(&self, plan: &Plan, sink: &dyn Sink) {
         let mut touched = Vec::new();
         self.memory.each_page(|runs| {
@@ -114,7 +114,7 @@ impl Shared {
         z.wrapping_mul(ny).wrapping_add(y).wrapping_mul(nx).wrapping_add(x).wrapping_mul(self.width)
     }
 
-    /// The workgroup that has a wave, and which of its waves it is.
+    /// Workgroup of a wave, and the wave's index in it.
     pub fn place(&self, wave: u32) -> ([u32; 3], u32) {
         let ([nx, ny, _], group) = (self.groups, wave / self.width);
         ([group % nx, group / nx % ny, group / nx / ny], wave % self.width)
