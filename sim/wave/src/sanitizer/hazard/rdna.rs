@@ -427,7 +427,8 @@ fn translation(look: &Look) -> Option<Hazard> {
             Op::SWaitAsynccnt => asyncs = asyncs.min(most(0)),
             Op::SWaitIdle => return None,
             Op::SSwappcB64 | Op::SSetpcB64 | Op::SCallB64 => return None,
-            _ if facts.kind.contains(Kind::BRANCH) => return None,
+            // Triton's compiler (LLVM 23) asks for nothing behind `s_setreg` either, LLVM 22 does.
+            _ if facts.kind.intersects(Kind::BRANCH | Kind::SETREG) => return None,
             op if op.has(Flags::NOP) || !facts.kind.intersects(Kind::VMEM | Kind::SMEM) => continue,
             _ => {}
         }
