@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! LDS that operations under way will write: those of vector memory that go there, and stores of other waves.
+//! LDS that outstanding operations will write: loads from memory to LDS, and stores of other waves.
 //!
-//! LDS accesses of one wave are in order. Between waves, and between vector memory and LDS, only waits tell.
+//! LDS accesses of one wave are in order. Between waves, and between vector memory and LDS, only waits order accesses.
 
 use super::counters::is_async;
 use super::pending::Ticket;
@@ -17,27 +17,27 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     place: Place,
-    /// Bytes added to the address, of each of up to two accesses.
+    /// Offset in bytes of each of up to two accesses.
     offsets: [Option<u32>; 2],
     bytes: u32,
     pub writes: bool,
-    /// Both reads and writes, which others that do so need not wait for.
+    /// True if it both reads and writes. Other such accesses need not wait for it.
     pub is_atomic: bool,
-    /// A load of what a compare-and-swap behind it expects. Whoever sees the whole program sets it.
+    /// True for a load of the value that a later compare-and-swap expects. The plan of the whole program sets it.
     pub is_expected: bool,
-    /// Bits of its first register in front of what is stored.
+    /// Bits of its first register below the stored data.
     pub shift: u8,
-    /// An arrival at a barrier, whose state others read while they wait.
+    /// True for an arrival at a barrier, whose state others read while they wait.
     pub is_arrival: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// A register of lanes has the address.
+    /// A vector register has the address of each lane.
     Register(u16),
-    /// M0 has that of lane 0; each lane has a dword.
+    /// M0 has the address of lane 0; each lane accesses one dword from there on.
     Lanes,
-    /// M0 has the one of all lanes.
+    /// M0 has one address for all lanes.
     Single,
 }
 
@@ -89,7 +89,7 @@ impl Access {
             });
         }
         let is_plain = inst.op.has(Flags::LOAD) || inst.op.has(Flags::STORE);
-        // What else has an address and data, and does not use LDS to exchange lanes.
+        // All other ops with an address and data that do not use LDS to exchange lanes.
         let is_arrival = matches!(inst.op, Op::DsAtomicAsyncBarrierArriveB64 | Op::DsAtomicBarrierArriveRtnB64);
         let is_atomic = is_arrival || !is_plain && inst.op.info().src.len() > 1 && !exchanges_lanes(inst.op);
         let is_named_by_m0 = matches!(inst.op, Op::DsLoadAddtidB32 | Op::DsStoreAddtidB32);
@@ -112,12 +112,12 @@ impl Access {
         Some(Access { place: register(0)?, offsets, bytes, writes, is_atomic, is_expected: false, shift, is_arrival })
     }
 
-    /// The lanes of `exec` that access LDS by themselves: of `ds_append`, which does so for all, one.
+    /// Mask of the lanes of `exec` that access LDS by themselves. For `ds_append`, one lane accesses it for all.
     pub fn lanes(&self, exec: u64) -> u64 {
         if self.place == Place::Single { exec & exec.wrapping_neg() } else { exec }
     }
 
-    /// The bytes that a lane accesses.
+    /// Bytes that a lane accesses.
     pub fn ranges<const L: usize>(&self, wave: &Wave<L>, lane: usize) -> impl Iterator<Item = Range<usize>> + use<L> {
         let (start, bytes) = (self.start(wave, lane), self.bytes);
         self.offsets.into_iter().flatten().map(move |offset| range(start, offset, bytes))
@@ -154,13 +154,13 @@ fn range(start: u32, offset: u32, bytes: u32) -> Range<usize> {
     at..at + bytes as usize
 }
 
-/// True if it exchanges lanes by LDS's wires, not its memory.
+/// True for ops that exchange lanes through the crossbar of LDS, without its memory.
 pub(super) fn exchanges_lanes(op: Op) -> bool {
     matches!(op, Op::DsPermuteB32 | Op::DsBpermuteB32 | Op::DsBpermuteFiB32 | Op::DsSwizzleB32)
 }
 
-/// The bytes of an access, from the end of its mnemonic: `_b128`, `_i8`, `_u16_d16_hi`, `_pk_add_f16`. Nothing else of
-/// its row has them, whose types are those of registers.
+/// Size in bytes of an access, from the end of its mnemonic: `_b128`, `_i8`, `_u16_d16_hi`, `_pk_add_f16`. The types in
+/// its row are those of registers.
 pub(super) fn width(op: Op) -> Option<u32> {
     let name = op.name();
     let bits = |part: &str| part.trim_start_matches(['b', 'f', 'i', 'u']).parse::<u32>().ok();
@@ -178,25 +178,25 @@ pub(super) struct Write {
     pub step: u32,
 }
 
-/// Writes that are kept at least.
+/// Minimum number of writes to keep.
 const KEPT: u64 = 1 << 12;
 
 /// The last writes to the dwords of a workgroup's LDS.
 #[derive(Default)]
 pub(super) struct Writes {
-    /// Their numbers; those of other workgroups are below `first`.
+    /// Number of the last write to each dword. Numbers below `first` are of other workgroups.
     dwords: Vec<u64>,
     first: u64,
-    /// The workgroup's, from number `first` on.
+    /// Writes of the workgroup, from number `first` on.
     writes: Vec<Write>,
     /// Numbers of the writes that may not be complete.
     open: Vec<u64>,
 }
 
 impl Writes {
-    /// Another workgroup has written nothing yet.
+    /// Begins another workgroup, which has written nothing yet.
     pub fn clear(&mut self) {
-        // Nothing has number 0.
+        // No write has number 0.
         self.first = self.first.max(1) + self.writes.len() as u64;
         self.writes.clear();
         self.open.clear();
@@ -208,7 +208,7 @@ impl Writes {
         self.open.push(number);
         for lane in active(wave) {
             for range in access.ranges(wave, lane) {
-                // What is outside is not written.
+                // Dwords outside are not written.
                 if range.end > 1 << 20 {
                     continue;
                 }
@@ -221,7 +221,7 @@ impl Writes {
         }
     }
 
-    /// Forgets what is back; beyond [`KEPT`] writes, which waves that have ended without a wait may leave, the oldest.
+    /// Forgets complete writes, and the oldest ones beyond [`KEPT`], which waves that ended without a wait may leave.
     pub fn settle(&mut self, is_back: impl Fn(&Write) -> bool) {
         let (first, writes) = (self.first, &self.writes);
         self.open.retain(|number| !is_back(&writes[(number - first) as usize]));
@@ -237,8 +237,8 @@ impl Writes {
         self.writes.len() as u64 >= 2 * KEPT
     }
 
-    /// A write under which an access reads, where it reads, and the lanes that read there; `is_settled` says of a write
-    /// that it is not one.
+    /// The outstanding write that an access conflicts with, the address, and the mask of the lanes that access it.
+    /// `is_settled` returns true for writes that cannot conflict.
     pub fn under<const L: usize>(
         &self,
         access: &Access,
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(writes.writes[0].ticket.n, writes.first as u32);
         writes.settle(|_| true);
         assert_eq!((writes.writes.len(), writes.open.len(), writes.first), (0, 0, count + 1));
-        // A wave that has ended will not wait any more.
+        // A wave that has ended does not wait any more.
         for n in 0..count {
             let ticket = Ticket { class: Class::Lds, n: n as u32 };
             writes.writes.push(Write { wave: 0, ticket, step: 0 });

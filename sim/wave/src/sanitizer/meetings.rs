@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Meetings of a workgroup's waves at its barrier.
+//! Barrier check: arrivals of a workgroup's waves at its barrier.
 
 use super::plan::Meeting;
 
 /// State of a wave at barriers.
 #[derive(Clone, Copy, Default)]
 struct Visitor {
-    /// Lanes that it began with.
+    /// Mask of the lanes that the wave began with.
     lanes: u64,
     signals: u32,
     waits: u32,
-    /// Its last barrier, by the number of the instruction.
+    /// Number of the instruction of its last barrier.
     last: u32,
-    /// Lanes that were not active at one, and that one.
+    /// Mask of the lanes that were inactive at a barrier, and the instruction of that barrier.
     absent: u64,
     absent_at: u32,
     /// Instruction at which it ended.
@@ -23,23 +23,23 @@ struct Visitor {
 #[derive(Default)]
 pub(super) struct Meetings(Vec<Visitor>);
 
-/// Something wrong with them: what it is, the other instruction that it takes, the lanes.
+/// Problem to report: its description, the other instruction involved, and the mask of the lanes.
 pub(super) struct Disorder {
     pub what: String,
     pub other: Option<u32>,
     pub lanes: u64,
-    /// The address in memory, if it is about one.
+    /// Address in memory, if it concerns one.
     pub memory: Option<u64>,
 }
 
 impl Meetings {
-    /// A workgroup begins with these lanes in its waves.
+    /// Begins a workgroup, given the lane mask of each wave.
     pub fn begin(&mut self, waves: impl Iterator<Item = u64>) {
         self.0.clear();
         self.0.extend(waves.map(|lanes| Visitor { lanes, ..Visitor::default() }));
     }
 
-    /// A wave comes to instruction `step` with the lanes `exec`.
+    /// Checks instruction `step`, which a wave reaches with the lanes `exec`.
     pub fn step(&mut self, wave: usize, meeting: Meeting, step: u32, exec: u64) -> Option<Disorder> {
         let visitor = &mut self.0[wave];
         let (returned, absent_at) = (visitor.absent & exec, visitor.absent_at);
@@ -101,7 +101,8 @@ impl Meetings {
         Some(Disorder { what, other: Some(ahead.last), lanes: 0, memory: None })
     }
 
-    /// A barrier that a wave waits for and others have not signalled: the wave's instruction, and how the others stand.
+    /// Describes a barrier that a wave waits for and others have not signalled: the wave's instruction and the state of
+    /// the others.
     pub fn stuck(&self, wave: usize) -> (u32, String) {
         let visitor = &self.0[wave];
         let mut what = format!("the wave waits for ever at its barrier number {}", visitor.waits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Checks that run beside a kernel: is what is read there yet, do waves meet at barriers, is what they share in order.
+//! Checks that run beside a kernel: missing waits, divergent barriers, data races, hazards and uninitialized data.
 //!
 //! A [`Sanitizer`] is the [`Observer`] of each thread of a dispatch: it goes through the instructions that each
 //! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
@@ -75,12 +75,12 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
     old: Option<Values<L>>,
     /// True if outstanding operations of waves are counted.
     counts: bool,
-    /// The deeds for which a micro-operation is looked at, and those for which it is when it has run.
+    /// Sets of [`deeds`] for which a micro-operation is checked before it runs, and after it has run.
     looked_at: u8,
     followed: u8,
-    /// Each micro-operation is looked at, by other checks.
+    /// True if other checks need every micro-operation.
     looks_at_all: bool,
-    /// The micro-operation under way is counted, or what it has missed arrives, when it has run.
+    /// True if the current micro-operation has to be counted after it has run, or values that it missed then arrive.
     has_to_follow: bool,
     dispatch: u64,
     /// Address and bytes of the kernel's arguments.
@@ -90,8 +90,8 @@ pub(crate) struct Sanitizer<'a, const L: usize> {
 }
 
 impl<'a, const L: usize> Sanitizer<'a, L> {
-    /// For the dispatch of this number, with its arguments' address and bytes. `shared` is where its threads look for
-    /// races.
+    /// Checks for the dispatch of this number, with the address and bytes of its arguments. `shared` is the race state
+    /// of all its threads.
     pub fn new(
         checks: Checks<'a>,
         kernel: &'a str,
@@ -142,7 +142,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         self.random >> 63 != 0
     }
 
-    /// Looks at an instruction's registers.
+    /// Checks an instruction's registers.
     #[cold]
     fn registers(&mut self, number: u32, step: &Step, wave: &mut Wave<L>) -> Progress {
         for span in self.plan.reads(step) {
@@ -172,7 +172,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                     && ticket.class.writes_in_order(target)
                     && step.issue == Some(Issue::One(ticket.class))
             };
-            // Halves of a register that two kinds of memory write may come in any order, and one takes both.
+            // Two kinds of memory may write the halves of a register in any order, and one overwrites both.
             let apart = |ticket: Ticket| kind == Kind::Overwritten && step.issue != Some(Issue::One(ticket.class));
             let Some((operation, conflict)) = pending.conflict(span, wave, allowed, apart) else { return Ok(()) };
             let missing: Vec<String> = operation
@@ -191,14 +191,14 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                 if kind == Kind::Read { "is read" } else { "is overwritten" },
                 missing.join(" and ")
             );
-            // What scalar registers have in common is no matter of lanes.
+            // Lanes do not matter for scalar registers.
             let lanes = if span.first < self.plan.scalars { conflict.lanes & Wave::<L>::LANES } else { 0 };
             self.report(kind, number, &Disorder { what, other, lanes, memory: None }, wave.index)?;
         }
     }
 
-    /// Looks at the instructions of a micro-operation, of which one may have to do with registers that are on their
-    /// way.
+    /// Checks the instructions of a micro-operation. `touches` is true if one may use a register that an outstanding
+    /// operation will write.
     #[inline(never)]
     fn look(&mut self, op: u32, touches: bool, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         let plan = self.plan;
@@ -211,7 +211,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             if let (true, Some(waits)) = (self.counts, &step.waits) {
                 pending.wait(waits, wave);
             }
-            // Often that was the wait for these registers.
+            // Often the instruction was the wait for these registers.
             if touches && pending.may_touch(plan.glance(op).registers) {
                 self.registers(number, step, wave)?;
             }
@@ -222,7 +222,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         Ok(())
     }
 
-    /// Looks at an instruction, other than at its registers.
+    /// Checks an instruction, except its registers.
     #[inline(never)]
     fn look_closely(
         &mut self,
@@ -253,7 +253,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                 self.lds(number, access, step.issue, wave)?;
             }
             match step.issue {
-                // There will be no micro-operation that runs.
+                // No micro-operation will run.
                 Some(issue) if !step.runs => self.issue_skipped(number, step, issue, wave),
                 Some(_) if self.checks.seed.is_some() && self.checks.wait => {
                     self.land_under(step, wave);
@@ -274,7 +274,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         Ok(())
     }
 
-    /// Looks for hazards between a micro-operation and those before it.
+    /// Checks for hazards between a micro-operation and earlier ones.
     fn hazards(&mut self, op: u32, wave: &Wave<L>) -> Progress {
         let Some(trail) = self.trails.get_mut(wave.index as usize) else { return Ok(()) };
         let mut found: Option<Vec<(u32, Hazard)>> = None;
@@ -293,7 +293,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         Ok(())
     }
 
-    /// Looks at what is done to a named barrier.
+    /// Checks an operation on a named barrier.
     #[cold]
     fn named(&mut self, op: u32, number: u32, deed: Named, wave: &Wave<L>, group: &Group<'_>) -> Progress {
         let op = &self.program.ops[op as usize];
@@ -327,8 +327,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         self.report(Kind::Barrier, number, &Disorder { what, other: None, lanes: 0, memory: None }, wave.index)
     }
 
-    /// Looks at a scalar load from the kernel's arguments: what it reads beyond their end, up to the next multiple of
-    /// 16 bytes, compilers do on purpose.
+    /// Checks a scalar load from the kernel's arguments. Compilers read beyond their end on purpose, up to the next
+    /// multiple of 16 bytes.
     fn arguments(&mut self, op: u32, number: u32, touch: &Touch, wave: &Wave<L>, group: &Group<'_>) -> Progress {
         let op = &self.program.ops[op as usize];
         let (base, size) = self.arguments;
@@ -344,7 +344,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         self.report(Kind::Bounds, number, &Disorder { what, other: None, lanes: 0, memory: None }, wave.index)
     }
 
-    /// Looks at an access to a buffer, of which hardware leaves out what is beyond its end.
+    /// Checks a buffer access, of which hardware drops the part beyond the buffer's end.
     fn clamped(&mut self, op: u32, number: u32, touch: &Touch, wave: &mut Wave<L>, group: &Group<'_>) -> Progress {
         let op = &self.program.ops[op as usize];
         let (what, lanes) = match touch.format {
@@ -368,7 +368,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         self.report(Kind::Clamp, number, &Disorder { what, other: None, lanes, memory: None }, wave.index)
     }
 
-    /// Looks at an LDS access, of which hardware leaves out what is beyond the group segment.
+    /// Checks an LDS access, of which hardware drops the part beyond the group segment.
     fn clamped_lds(&mut self, number: u32, access: &Access, wave: &Wave<L>, group: &Group<'_>) -> Progress {
         let is_beyond = |lane: &usize| access.ranges(wave, *lane).any(|bytes| bytes.end > group.lds.len());
         let lanes = exec::lanes_of(access.lanes(wave.exec() & Wave::<L>::LANES)).filter(is_beyond);
@@ -385,7 +385,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         self.report(Kind::Clamp, number, &Disorder { what, other: None, lanes, memory: None }, wave.index)
     }
 
-    /// Looks at what an instruction shares with others.
+    /// Race check of an instruction: its cache operations, barriers and accesses.
     fn order(&mut self, op: u32, number: u32, step: &Step, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         let index = wave.index as usize;
         let (Some(races), pending) = (&mut self.races, &self.pending[index]) else { return Ok(()) };
@@ -410,7 +410,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         hits.into_iter().try_for_each(|hit| self.race(number, &hit, wave.index))
     }
 
-    /// Does what there is to do after a micro-operation.
+    /// Completes the checks after a micro-operation has run.
     #[inline(never)]
     fn follow(&mut self, op: u32, wave: &mut Wave<L>) {
         if let Some(races) = &mut self.races {
@@ -423,7 +423,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
-    /// Looks at what an instruction does to LDS. It has not been counted yet.
+    /// Checks an instruction's LDS access. The instruction has not been counted yet.
     fn lds(&mut self, number: u32, access: &Access, issue: Option<Issue>, wave: &Wave<L>) -> Progress {
         if access.is_atomic {
             return Ok(());
@@ -459,14 +459,14 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         plan::register(register, self.plan.scalars, self.plan.vectors)
     }
 
-    /// Looks at a micro-operation whatever it does.
+    /// Runs the checks that need every micro-operation.
     #[inline(never)]
     fn look_at_all(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         self.hazards(op, wave)?;
         self.follow_unwritten(op, wave, group)
     }
 
-    /// Looks at what an instruction does with what nobody has written.
+    /// Checks an instruction's uses of uninitialized data.
     #[inline]
     fn follow_unwritten(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
         let Some(init) = &mut self.init else { return Ok(()) };
@@ -477,7 +477,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
-    /// Delivers delayed values of registers that an instruction is going to write and may write: they are older.
+    /// Delivers delayed values of registers that an instruction is about to write, because these values are older.
     fn land_under(&mut self, step: &Step, wave: &mut Wave<L>) {
         for span in self.plan.writes(step) {
             if self.may_touch(span, wave) {
@@ -486,8 +486,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
-    /// Keeps what an instruction will overwrite, if its result is to be late: one that is whole, and the only one on
-    /// its way to these registers.
+    /// Saves the registers that an instruction will overwrite, if its result is to be delayed. Only results that write
+    /// whole registers, without another outstanding one, are delayed.
     fn keep_old(&mut self, step: &Step, wave: &Wave<L>) {
         let [span] = self.plan.writes(step) else { return };
         let is_simple = !step.is_partial && span.lanes != Lanes::ActiveByM0;
@@ -502,7 +502,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         self.issue(number, step, issue, wave);
     }
 
-    /// Counts an instruction that has run, and notes what it will write.
+    /// Counts an instruction that has run, and records the registers that it will write.
     #[inline(always)]
     fn issue(&mut self, number: u32, step: &Step, issue: Issue, wave: &mut Wave<L>) {
         let plan = self.plan;
@@ -536,7 +536,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         }
     }
 
-    /// Puts back what an instruction that has been counted has overwritten: what it has written is to be late.
+    /// Restores the registers that a counted instruction has overwritten, and delays the values that it wrote.
     #[cold]
     fn hold_back(&mut self, step: &Step, old: &Values<L>, wave: &mut Wave<L>) {
         let (plan, exec) = (self.plan, wave.exec() & Wave::<L>::LANES);
@@ -551,8 +551,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     }
 }
 
-/// Counts a flat access twice, by where its lanes went. Before gfx10 the counter of the place where it did not go may
-/// go down early; where it went to both it is in order with nothing. Returns what has to be back for its result.
+/// Counts a flat access twice, as memory and as LDS. Before gfx10 the counter of the space that no lane accessed may go
+/// down early; an access to both spaces is in order with nothing. Returns the tickets that its result waits for.
 fn flat<const L: usize>(
     pending: &mut Pending<L>,
     class: Class,
@@ -571,7 +571,7 @@ fn flat<const L: usize>(
 impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
     fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>], group: &Group<'_>) {
         self.workgroup = workgroup;
-        // Of the workgroup, so that it does not matter which thread has it.
+        // Seeded by the workgroup, so that it does not matter which thread runs it.
         let mix = |random: u64, by: u64| (random ^ by).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         let parts = workgroup.map(u64::from).into_iter().chain([self.dispatch]);
         self.random = parts.fold(self.checks.seed.unwrap_or_default(), mix);
@@ -627,7 +627,7 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
                     "the wave waits for ever at named barrier {}; it has been signalled {} times of {}",
                     wave.joined, barrier.signals, barrier.members
                 );
-                // The wave has executed it last.
+                // The wave's last executed instruction.
                 (self.plan.of(wave.next.saturating_sub(1)).last().unwrap_or(0), what)
             }
         };

@@ -19,7 +19,7 @@ use sim_isa::{Dpp, Flags, Format, Inst, Op, Operand};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Registers of a wave, numbered through: those of its lanes, then the scalar slots.
+/// Range of a wave's registers, numbered consecutively: vector registers, then scalar slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub first: u16,
@@ -27,7 +27,7 @@ pub(crate) struct Span {
     pub lanes: Lanes,
     /// Mask of the [`halves`], if it is one register.
     pub halves: u8,
-    /// Registers of these that operations of the program write when they complete.
+    /// Marks of the registers in the span that operations of the program write when they complete.
     pub marks: Marks,
 }
 
@@ -44,10 +44,10 @@ pub(crate) mod halves {
     pub const BOTH: u8 = LOW | HIGH;
 }
 
-/// The half of its data register that a memory instruction loads or stores; both if it has to do with more.
+/// Half of its data register that a memory instruction loads or stores; both if it accesses more.
 ///
-/// From gfx11 on memory instructions on one half need not wait for those on the other. Vector arithmetic must: what it
-/// writes may be lost, and LLVM waits where it reads, too (`FeatureD16Writes32BitVgpr`;
+/// From gfx11 on memory instructions on one half need not wait for those on the other. Vector arithmetic must wait: its
+/// own write may be lost, and LLVM waits before its reads, too (`FeatureD16Writes32BitVgpr`;
 /// `WaitcntBrackets::determineVGPR16Dependency`).
 fn half_of_data(inst: &Inst) -> u8 {
     let is_memory = matches!(
@@ -71,7 +71,7 @@ fn half_of_data(inst: &Inst) -> u8 {
 pub(crate) enum Lanes {
     /// Lanes in EXEC.
     Active,
-    /// Any; scalar registers have none.
+    /// All lanes; also for scalar registers, which have none.
     All,
     /// Lanes in EXEC, and only registers whose bits are set in M0.
     ActiveByM0,
@@ -87,7 +87,7 @@ pub(crate) enum Meeting {
     Wait,
     /// Does both.
     Both,
-    /// Does something to a named barrier.
+    /// Operates on a named barrier.
     Named(Named),
     /// Ends the wave.
     End,
@@ -101,11 +101,11 @@ pub(crate) enum Named {
     Init,
     Join,
     Signal,
-    /// Waits for the one that the wave has joined.
+    /// Waits for the named barrier that the wave has joined.
     Wait,
 }
 
-/// An instruction, no-ops among them.
+/// Checks of one instruction, which may be a no-op.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     /// Byte offset in the code.
@@ -122,9 +122,9 @@ pub(crate) struct Step {
     pub meeting: Meeting,
     pub lds: Option<Access>,
     pub touch: Option<Touch>,
-    /// Cache operations, if it does nothing else.
+    /// Cache operations of an instruction that has no other effect.
     pub control: Control,
-    /// Before gfx11: the scalar slot of a buffer's resource, which may be that of scratch.
+    /// Before gfx11: scalar slot of the buffer resource, which may be the scratch resource.
     resource: Option<u16>,
     /// True if a result leaves part of its register unchanged.
     pub is_partial: bool,
@@ -150,7 +150,7 @@ impl Step {
 /// Summary of the checks before a micro-operation. Most need only a look at its registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Glance {
-    /// Registers that it reads or writes and that outstanding operations may write.
+    /// Marks of the registers that it reads or writes and that outstanding operations may write.
     pub registers: Marks,
     /// Set of further [`deeds`].
     pub deeds: u8,
@@ -163,8 +163,8 @@ impl Glance {
     }
 }
 
-/// Registers that operations of a program write when they come back, as a set. They have its bits in turn: where there
-/// are more of them than bits, more than one has the same.
+/// Set of registers that operations of a program write when they complete. The registers take the set's bits in turn;
+/// if they outnumber the bits, several registers share one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks([u64; 2]);
 
@@ -197,21 +197,21 @@ impl Marks {
 
 /// Deeds of a micro-operation's instructions, as bits.
 pub(crate) mod deeds {
-    /// One waits for a counter.
+    /// An instruction waits for a counter.
     pub const WAITS: u8 = 1;
-    /// It is counted when it has run.
+    /// An instruction is counted after it has run.
     pub const ISSUES: u8 = 2;
-    /// One has to do with barriers.
+    /// An instruction uses a barrier.
     pub const MEETS: u8 = 4;
-    /// One accesses LDS.
+    /// An instruction accesses LDS.
     pub const LDS: u8 = 8;
-    /// One accesses memory, or controls caches.
+    /// An instruction accesses memory, or controls caches.
     pub const MEMORY: u8 = 16;
-    /// One is counted that is not run.
+    /// An instruction is counted that does not run.
     pub const COUNTS: u8 = 32;
 }
 
-/// The instructions that each micro-operation of a program stands for.
+/// Check data of a program's instructions, by micro-operation.
 pub(crate) struct Plan {
     steps: Vec<Step>,
     /// Summary of each micro-operation.
@@ -292,7 +292,7 @@ impl Plan {
         for span in self.steps.iter().filter(|step| step.issue.is_some()).flat_map(|step| self.writes(step)) {
             is_late[range(span)].fill(true);
         }
-        // How many there are before each register.
+        // Number of marked registers before each register.
         let before: Vec<u16> = std::iter::once(0)
             .chain(is_late.into_iter().scan(0, |n, is_late| {
                 *n += u16::from(is_late);
@@ -394,8 +394,8 @@ impl Plan {
 /// Maximum number of instructions between a load and its compare-and-swap.
 const EXPECTED: usize = 96;
 
-/// The offsets of loads whose result is what a compare-and-swap behind them expects to find: compilers begin loops of
-/// them so, where a GPU lacks an atomic (LLVM, `AtomicExpandPass`).
+/// Offsets of loads that give the expected value of a later compare-and-swap. Compilers emit such loops for atomics
+/// that a GPU lacks (LLVM, `AtomicExpandPass`).
 fn expected_loads<const L: usize>(program: &Program<L>) -> HashSet<u32> {
     let insts: Vec<(u32, Inst)> = program.instructions().map(|(at, _, inst)| (4 * at as u32, inst)).collect();
     let loads = insts.iter().enumerate().filter(|(_, (_, inst))| inst.op.has(Flags::LOAD));
@@ -418,7 +418,7 @@ fn expected_loads<const L: usize>(program: &Program<L>) -> HashSet<u32> {
     loads.filter_map(|load| of_load(&load)).collect()
 }
 
-/// The register with what a compare-and-swap expects, and its bytes.
+/// Register with the expected value of a compare-and-swap, and its bytes.
 fn expects(inst: &Inst) -> Option<(u8, u32)> {
     let name = inst.op.name();
     let bytes = width(inst.op)?;
@@ -466,7 +466,7 @@ struct Uses {
 
 impl Uses {
     fn add<const L: usize>(&mut self, inst: &Inst, registers: Registers, scalars: u16, walk: Walk) {
-        // Which registers these are is known when they run.
+        // Their registers are known only when they run.
         let is_relative = inst.op.has(Flags::RELATIVE) || walk.is_indexed;
         let crosses = inst.dpp != Dpp::None
             || inst.op.has(Flags::MATRIX)
@@ -479,11 +479,11 @@ impl Uses {
             _ => Lanes::Active,
         };
         let scalar = |first: usize, count: usize| Span::new(usize::from(scalars) + first, count, Lanes::All);
-        // The slot of what is loaded or stored.
+        // The slot of the loaded or stored data.
         let data = (if inst.op.has(Flags::STORE) { 1 } else { 4 }, half_of_data(inst));
         for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, walk.upper).into_iter().enumerate() {
             let lanes = if dwords == 32 || lanes != Lanes::ActiveByM0 { lanes } else { Lanes::Active };
-            // What names registers that the kernel does not have faults when it is come to, and may be no code at all.
+            // An instruction with registers that the kernel lacks faults when it is reached, and may be no code at all.
             let vector =
                 |first: usize, end: usize| Span::new(first.min(end), dwords.min(end.saturating_sub(first)), lanes);
             let mut span = match operand {
@@ -499,7 +499,7 @@ impl Uses {
                 span.halves = data.1;
             }
             let is_destination = at >= inst.src.len();
-            // What looks like the destination is the address in LDS.
+            // The operand in the place of the destination is the LDS address.
             let is_read = !is_destination || is_async(inst.op);
             let is_both = match at {
                 0 => matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32),
@@ -532,7 +532,7 @@ fn hash(words: &[u32]) -> u64 {
     words.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// True if it reads M0 without naming it.
+/// True for ops that read M0 without naming it.
 fn needs_m0(inst: &Inst) -> bool {
     inst.mem.lds
         || inst.op.has(Flags::TO_LDS)
@@ -562,8 +562,8 @@ fn meeting(inst: &Inst) -> Meeting {
     }
 }
 
-/// The name of a register, by its number. `scalars` is that of the first scalar slot; of those before it `vectors` are
-/// `v` registers.
+/// Name of a register, by its number. `scalars` is the number of the first scalar slot. Of the registers before it, the
+/// first `vectors` are `v` registers.
 pub(super) fn register(register: u16, scalars: u16, vectors: usize) -> String {
     match register.checked_sub(scalars) {
         None if usize::from(register) < vectors => format!("v{register}"),
