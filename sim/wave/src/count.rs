@@ -85,7 +85,7 @@ fn access_of(inst: &Inst) -> Option<Kind> {
     inst.op.has(Flags::LOAD).then_some(read).or(inst.op.has(Flags::STORE).then_some(write))
 }
 
-/// Counts in one thread of a dispatch.
+/// Counter of one thread of a dispatch.
 pub(crate) struct Count<'a, const L: usize> {
     /// Tally of one execution of each micro-operation.
     of: Vec<Tally>,

@@ -35,8 +35,8 @@ const SHARED_SLICE: u32 = 1 << 10;
 /// Cost in backward branches of a round in which a wave sleeps: it likely waits for others.
 const SLEEP: u32 = 1 << 8;
 
-/// Runs a kernel to its end. Workgroups start in order; with one thread they also run one after the other, but for
-/// those that go on for long.
+/// Runs a kernel to its end. Workgroups start in order. With one thread they also run one after the other, except long
+/// ones, which take turns.
 ///
 /// # Errors
 /// The first fault of any wave; the other waves then stop at their next turn, with the grid partly done.
@@ -98,7 +98,7 @@ struct Dispatch<'a, const L: usize> {
     total: u64,
     /// The workgroup to start next.
     next: AtomicU64,
-    /// Workgroups under way, in the storage of workers.
+    /// Number of workgroups under way, in the storage of workers.
     resident: AtomicU64,
     failure: Mutex<Option<Box<Fault>>>,
     /// True if there is a failure.
@@ -277,7 +277,7 @@ impl<'a, const L: usize, O: Observer<L>, F: Fn() -> O> Thread<'a, L, O, F> {
         true
     }
 
-    /// Begins a workgroup beside those under way, if there is one and room for it. It is the next to run.
+    /// Begins a workgroup beside the running ones, if one is left and the GPU has room. It runs next.
     fn begin_another(&mut self) -> bool {
         let Some(number) = self.dispatch.begin_another() else { return false };
         let mut worker = Worker::new(self.dispatch, (self.observe)());

@@ -60,7 +60,7 @@ enum Content {
     Nothing,
 }
 
-/// A register's number, LLVM's name without `HW_REG_`, and what it has.
+/// Number of a register, LLVM's name without `HW_REG_`, and its fields.
 type Row = (u16, &'static str, Content);
 
 /// Of all targets before gfx12.
@@ -169,7 +169,7 @@ fn find(target: Target, number: u16) -> Option<(&'static str, Content)> {
     rows(target).find(|row| row.0 == number).map(|&(_, name, content)| (name, content))
 }
 
-/// Refuses what is not simulated of `s_getreg` and `s_setreg`.
+/// Refuses registers and fields of `s_getreg` and `s_setreg` that are not simulated.
 ///
 /// Of gfx1250's MODE bits 12 to 19 have upper parts of register numbers, which [`upper_by_setreg`] follows; kernels
 /// begin with writing bit 25, how memory accesses are repeated after page faults (there are none).

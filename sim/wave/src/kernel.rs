@@ -21,7 +21,7 @@ pub struct Kernel {
     pub(crate) code: Code,
     pub(crate) start: Start,
     pub(crate) registers: Registers,
-    /// For launches with checks.
+    /// Plan for launches with checks, made at the first of these.
     plan: OnceLock<Plan>,
     /// For launches with the check of uninitialized data.
     uses: OnceLock<Uses>,
@@ -42,8 +42,8 @@ pub(crate) struct Start {
 }
 
 impl Kernel {
-    /// Where in the code the kernel begins, in bytes. The packet processor skips what loads preloaded arguments on
-    /// older firmware (AMDGPUUsage, "Preloaded Kernel Arguments"), which gfx1250 never had.
+    /// Byte offset of the kernel's first instruction in the code. The packet processor skips the prologue that loads
+    /// preloaded arguments on older firmware (AMDGPUUsage, "Preloaded Kernel Arguments"), which gfx1250 never had.
     fn entry(
         target: Target,
         code_base: u64,
@@ -264,9 +264,9 @@ impl Start {
         wave.set_exec(exec);
     }
 
-    /// User SGPRs, preloaded arguments, then what is told of the workgroup; gfx12 has its id in trap temporaries
-    /// ([`setup`]). Scratch is the simulator's own: its place in memory, which targets before gfx942 are told, is one
-    /// that only marks it.
+    /// Sets user SGPRs, preloaded arguments, then the workgroup's registers; gfx12 has the workgroup's id in trap
+    /// temporaries ([`setup`]). Scratch is the simulator's own: the scratch address that targets before gfx942 get is
+    /// only a marker.
     ///
     /// Returns how many SGPRs hardware writes, in so far as they are known to.
     fn scalars<const L: usize>(

@@ -20,10 +20,10 @@ pub struct Launch<'a> {
     pub queue_addr: u64,
     /// Id of the dispatch (the packet's index in its queue).
     pub dispatch_id: u64,
-    /// The registers that waves start with in their user SGPRs, where commands have set those. None of a dispatch
-    /// packet, for which the kernel's descriptor says what they are.
+    /// Initial user SGPRs, if commands have set them. `None` for a dispatch packet, whose user SGPRs the kernel
+    /// descriptor defines.
     pub user_registers: Option<[u32; 16]>,
-    /// Threads to use at most, the caller's among them.
+    /// Maximum number of threads, including the caller's.
     pub threads: usize,
     /// Number of workgroups that the GPU holds at the same time, at least one. So many make progress together, with any
     /// number of threads. Further ones begin when others have ended.
@@ -44,7 +44,7 @@ pub enum Watch<'a> {
     Profile(&'a dyn Collect),
     /// Traces the actions of waves.
     Trace(&'a dyn Listener),
-    /// Kinds of instructions are counted.
+    /// Counts instructions by kind.
     Count(&'a dyn TakeTally),
     /// Collects the executed instructions of waves in order.
     Steps(&'a dyn TakeSteps),

@@ -22,9 +22,9 @@ pub struct Region {
 ///
 /// Called from every thread that runs waves.
 pub trait Memory: Sync {
-    /// The region that holds `addr`, or `None` if nothing is mapped there. What is returned must stay mapped in this
-    /// process until [`Memory::generation`] changes and the accesses in flight are over: the caller reads and writes it
-    /// at its host address.
+    /// The region that holds `addr`, or `None` if nothing is mapped there. The region must stay mapped in this process
+    /// until [`Memory::generation`] changes and the accesses in flight are over: the caller reads and writes it at its
+    /// host address.
     fn region(&self, addr: u64) -> Option<Region>;
 
     /// A number that changes whenever a region is removed, shrunk or loses rights.
@@ -79,18 +79,18 @@ pub(crate) struct Caching {
 
 /// The caches of an agent.
 pub trait Caches: Sync {
-    /// Takes them for what wave `wave` of workgroup `workgroup` does before it gives way to others.
+    /// Acquires the caches for a turn of wave `wave` of workgroup `workgroup`, which ends when other waves run.
     fn turn(&self, workgroup: u64, wave: u32) -> Box<dyn Turn + '_>;
 }
 
-/// The caches as one wave uses them; no other does meanwhile.
+/// The caches during one wave's turn. No other wave uses them meanwhile.
 pub trait Turn {
     /// Host address of the bytes that serve an access of `size` bytes at `address`. The host address of memory itself
     /// is `host`.
     /// Valid until the turn ends.
     fn access(&mut self, address: u64, host: u64, size: u64, access: Access, path: Path) -> u64;
 
-    /// Executes an instruction that controls them.
+    /// Executes cache operations.
     fn control(&mut self, control: Control);
 }
 
@@ -103,11 +103,11 @@ pub(crate) struct Translator<'a> {
     memory: &'a dyn Memory,
     generation: u64,
     entries: [Region; ENTRIES],
-    /// The entry replaced next.
+    /// Entry to replace next.
     victim: usize,
-    /// The caches in between, while a wave runs.
+    /// Caches in between, while a wave runs.
     turn: Option<Box<dyn Turn + 'a>>,
-    /// Which of them serve the instruction under way.
+    /// Caches that may serve the current instruction.
     path: Path,
 }
 
@@ -123,8 +123,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Takes the caches of a wave of `workgroup`, if there are any, until [`Translator::end_turn`]. Returns whether
-    /// there are.
+    /// Acquires the caches for a wave of `workgroup` until [`Translator::end_turn`]. Returns false if there are none.
     pub fn begin_turn(&mut self, workgroup: u64, wave: u32) -> bool {
         self.turn = self.memory.caches().map(|caches| caches.turn(workgroup, wave));
         self.turn.is_some()
@@ -171,7 +170,7 @@ impl<'a> Translator<'a> {
         Some(region)
     }
 
-    /// Where the host has `addr..addr + size`, if all of it lies in one region that allows `access`; else why not.
+    /// Host address of `addr..addr + size`, if all of it lies in one region that allows `access`; else the reason.
     #[inline]
     fn host(&mut self, addr: u64, size: u64, access: Access) -> Result<u64, &'static str> {
         let Some(mut region) = self.region(addr) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A micro-operation: what an instruction is when it runs, and how it ends.
+//! Micro-operations, the executable form of instructions, and their results.
 
 use crate::fault::FaultKind;
 use crate::memory::Caching;
@@ -7,7 +7,7 @@ use crate::operand::Src;
 use crate::wave::{Group, Wave};
 use sim_isa::{Dpp, Matrix, Mem, Sdwa};
 
-/// Why the straight line of micro-operations is left.
+/// Reason to leave the straight line of micro-operations.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// `s_endpgm`.

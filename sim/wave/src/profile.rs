@@ -14,11 +14,11 @@ use sim_isa::{Format, Target};
 /// Figures of an instruction over all of its executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Its byte offset in the code.
+    /// Byte offset of the instruction in the code.
     pub offset: u32,
-    /// Waves that executed it; one that did so twice counts twice.
+    /// Number of executions, summed over the waves.
     pub times: u64,
-    /// Lanes active in these, summed.
+    /// Active lanes, summed over the executions.
     pub lanes: u64,
     /// Executions with some of the lanes active that the wave began with, but not all.
     pub divergent: u64,
@@ -35,7 +35,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Adds what the same instruction did elsewhere.
+    /// Adds figures of the same instruction from elsewhere.
     pub fn add(&mut self, other: &Figures) {
         let Figures { offset: _, times, lanes, divergent, bytes, lines, fewest_lines, passes, fewest_passes } = other;
         self.times += times;
@@ -49,7 +49,7 @@ impl Figures {
     }
 }
 
-/// Takes the figures of a dispatch.
+/// Receiver of a dispatch's figures.
 pub trait Collect: Sync {
     /// Takes the figures of one thread of the dispatch, by offset.
     fn collect(&self, figures: &[Figures]);
@@ -64,12 +64,12 @@ pub(crate) fn line_bytes(target: Target) -> u64 {
     if target.is_gfx9() && target != Target::Gfx942 { 64 } else { 128 }
 }
 
-/// Finds out what instructions access.
+/// Meter of instructions' accesses.
 pub(crate) struct Meter<'a, const L: usize> {
     program: &'a Program<L>,
     plan: &'a Plan,
     line: u64,
-    /// Kept for its memory: lines, or dwords of LDS.
+    /// Reused allocation: cache lines, or dwords of LDS.
     places: Vec<u64>,
     /// Reused allocation: addresses and sizes of lanes.
     ranges: Vec<(u64, u64)>,
@@ -80,7 +80,7 @@ impl<'a, const L: usize> Meter<'a, L> {
         Meter { program, plan, line: line_bytes(program.target), places: Vec::new(), ranges: Vec::new() }
     }
 
-    /// Adds what a micro-operation is about to access.
+    /// Adds the accesses that a micro-operation is about to make.
     #[inline]
     pub fn add(&mut self, at: u32, wave: &mut Wave<L>, group: &mut Group<'_>, count: &mut Figures) {
         if self.plan.glance(at).issues() {

@@ -26,7 +26,7 @@ enum Content {
     Cluster,
 }
 
-/// A trap temporary that hardware sets, on which targets, and what it has then.
+/// Trap temporaries that hardware sets: number, targets and content.
 const TRAP_TEMPORARIES: [(u8, &[Target], Content); 4] = [
     (6, &[Target::Gfx1250], Content::Cluster),
     (7, &[Target::Gfx1200, Target::Gfx1250], Content::GroupYz),

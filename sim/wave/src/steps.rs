@@ -11,9 +11,9 @@ use sim_isa::{Flags, Format, Inst, Op};
 /// Class of an instruction in a thread trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// A vector one that computes.
+    /// Vector arithmetic.
     Valu,
-    /// A scalar one that computes.
+    /// Scalar arithmetic.
     Salu,
     /// Scalar memory.
     Smem,
@@ -53,16 +53,16 @@ pub struct Executed {
     pub class: Class,
 }
 
-/// Takes what was executed.
+/// Receiver of executed instructions.
 pub trait TakeSteps: Sync {
-    /// How many instructions of a workgroup are wanted; none of most.
+    /// Maximum number of instructions to record for a workgroup; 0 for most workgroups.
     fn most(&self, workgroup: [u32; 3]) -> usize;
 
     /// Takes the executed instructions of a workgroup's waves, from the beginning on.
     fn take(&self, workgroup: [u32; 3], steps: Vec<Executed>);
 }
 
-/// The class of an instruction, a branch as one that is not taken; none of one that ends a wave, which has no token.
+/// Class of an instruction, of a branch as not taken. `None` for an instruction that ends a wave, which has no token.
 fn class_of(inst: &Inst) -> Option<Class> {
     let writes = inst.op.has(Flags::STORE);
     match inst.format {

@@ -8,16 +8,16 @@ use crate::program::Program;
 use crate::sanitizer::{Line, Meeting, Plan};
 use crate::wave::{Group, Row, Wave};
 
-/// Is told what waves do, from every thread that runs them.
+/// Receiver of traces. Called from every thread that runs waves.
 pub trait Listener: Sync {
     /// True to trace each instruction, false for the start and end of waves only.
     fn wants_instructions(&self) -> bool;
 
-    /// A line of text.
+    /// Receives a line of text.
     fn hear(&self, text: &str);
 }
 
-/// Tells of one thread of a dispatch.
+/// Tracer of one thread of a dispatch.
 pub(crate) struct Trace<'a, const L: usize> {
     kernel: &'a str,
     program: &'a Program<L>,
@@ -40,7 +40,7 @@ impl<'a, const L: usize> Trace<'a, L> {
         Trace { kernel, program, plan, listener, workgroup: [0; 3], old: None }
     }
 
-    /// Describes the change of a vector register, if it has changed: one value, or those of its lanes.
+    /// Describes the change of a vector register as one value, or as values by lane; `None` if it is unchanged.
     fn vector_change(&self, n: u16, old: &Row<L>, new: &Row<L>) -> Option<String> {
         let lanes: Vec<usize> = (0..L).filter(|lane| old.0[*lane] != new.0[*lane]).collect();
         let first = new.0[*lanes.first()?];

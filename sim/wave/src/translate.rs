@@ -398,7 +398,7 @@ impl<const L: usize> Builder<'_, L> {
         Ok(ops)
     }
 
-    /// A matrix op, after what puts its scales into the spare registers.
+    /// A matrix op, behind the micro-operation that puts its scales into the spare registers.
     fn scaled(&mut self, scales: &Inst, product: &Inst, offset: u32) -> Result<Vec<MicroOp<L>>, FaultKind> {
         let formats = [scales.neg & 3, scales.neg_hi & 3];
         if formats.contains(&3) {

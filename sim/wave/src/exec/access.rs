@@ -18,8 +18,7 @@ pub(super) unsafe fn read_u32(address: u64) -> u32 {
     unsafe { (address as *const u32).read_unaligned() }
 }
 
-/// Checks that the host lanes of an access are allowed to make it; from then on their addresses are those that the host
-/// has.
+/// Checks the access rights of the host lanes, and translates their addresses to host addresses.
 #[inline(always)]
 pub(super) fn check_host<const L: usize>(
     wave: &mut Wave<L>,
@@ -138,7 +137,7 @@ pub(super) const LOW: u8 = 1;
 /// It fills the high half; the low half stays.
 pub(super) const HIGH: u8 = 2;
 
-/// Puts a loaded byte or word into its register.
+/// Writes a loaded byte or word to its register.
 pub(super) fn place(old: u32, value: u32, place: u8) -> u32 {
     match place {
         WHOLE => value,

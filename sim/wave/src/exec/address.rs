@@ -9,11 +9,11 @@ use crate::operand::SrcKind;
 use crate::wave::{Group, Row, Wave};
 use sim_isa::Target;
 
-/// Active lanes by what their addresses lead to.
+/// Active lanes by the target of their addresses.
 pub(super) struct Lanes {
     /// Host memory, all bytes of the access.
     pub host: u64,
-    /// Host memory up to [`Wave::room`] bytes only: what is beyond reads zero and is not written.
+    /// Host memory up to [`Wave::room`] bytes only: bytes beyond read as zero and are not written.
     pub beyond: u64,
     /// LDS or scratch, through an aperture.
     pub local: u64,
@@ -174,7 +174,7 @@ impl Space for Flat {
     }
 }
 
-/// gfx1250: turns the flat addresses of lanes' own scratch into what they are in the aperture.
+/// gfx1250: translates flat addresses of the lanes' own scratch to aperture addresses.
 fn own_scratch<const L: usize>(wave: &mut Wave<L>) -> Result<(), Stop> {
     let exec = wave.exec();
     for (lane, address) in wave.addresses.iter_mut().enumerate() {

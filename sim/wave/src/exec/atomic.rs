@@ -31,7 +31,7 @@ pub(super) trait Word: Copy + PartialEq {
     fn dword(self, i: usize) -> u32;
     fn from_bytes(bytes: &[u8]) -> Self;
 
-    /// Updates host memory; returns what it held.
+    /// Updates host memory; returns the old value.
     ///
     /// # Safety
     /// `address` is aligned to the size, mapped, readable and writable.
@@ -159,7 +159,7 @@ pub(super) trait Performs {
     fn run<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step;
 }
 
-/// The handler of an atomic by what follows `atomic_` in its mnemonic: a line serves all spaces that have it.
+/// Handler of an atomic, by the part of its mnemonic after `atomic_`: one line serves all spaces that have it.
 pub(super) fn handler<P: Performs, const L: usize>(op: Op) -> Option<Handler<L>> {
     let (_, what) = op.name().split_once("_atomic_")?;
     Some(match what {
@@ -219,7 +219,7 @@ impl<S: Space> Performs for S {
     }
 }
 
-/// The part that is the same in every space.
+/// Part of an atomic that is common to all spaces.
 #[inline(never)]
 fn update<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, lanes: &Lanes) -> Step {
     let size = 4 * R::T::DWORDS as u32;

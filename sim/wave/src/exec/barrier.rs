@@ -48,14 +48,14 @@ fn operand<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> (i32, Option<u32>
     (wave.s32(src) as i32, None)
 }
 
-/// The number of the named barrier that an instruction names, from 1 on; also of those that the kernel does not have.
-/// With it, how many signals complete it, if the instruction says so.
+/// Number of the named barrier that an instruction names, from 1 on, and the number of signals that complete it if the
+/// instruction has that. The kernel need not have the barrier.
 pub(crate) fn named_number<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> Option<(usize, Option<u32>)> {
     let (number, members) = operand(wave, op);
     usize::try_from(number).ok().filter(|number| *number > 0).map(|number| (number, members))
 }
 
-/// The named barrier of a number, if the kernel has asked for so many. What is done to others is ignored.
+/// Named barrier of a number; `None` if the kernel has not so many. Operations on barriers that it lacks are ignored.
 fn named<'a>(group: &'a mut Group<'_>, number: i32) -> Option<&'a mut Named> {
     usize::try_from(number).ok()?.checked_sub(1).and_then(|at| group.named.get_mut(at))
 }
@@ -65,8 +65,7 @@ fn only_gfx1250(group: &Group<'_>, what: &str) -> Step {
     if group.target == Target::Gfx1250 { Ok(()) } else { unimplemented(format!("{what} of {:?}", group.target)) }
 }
 
-/// SCC tells the first wave to signal in each round. A single wave is no workgroup, of which RDNA4's document says that
-/// SCC is zero.
+/// Sets SCC for the first wave to signal in each round. For a workgroup of a single wave SCC is zero (RDNA4 ISA).
 fn signal<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, tells_first: bool) -> Step {
     let (number, members) = operand(wave, op);
     let first = match number {
@@ -96,7 +95,7 @@ fn signal<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroO
     Ok(())
 }
 
-/// Of named barriers the wave waits for the one that it has joined, whatever the number.
+/// Waits for a barrier. For any named barrier number, the wave waits for the one that it has joined.
 fn wait<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     match i32::from(op.simm) {
         WORKGROUP => {
@@ -125,7 +124,7 @@ fn init<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<
     Ok(())
 }
 
-/// From here on the wave is told when the barrier completes.
+/// Joins a named barrier: the wave's later waits are for its rounds from here on.
 fn join<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     only_gfx1250(group, "s_barrier_join")?;
     let (number, _) = operand(wave, op);
@@ -137,7 +136,7 @@ fn join<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<
     Ok(())
 }
 
-/// SCC tells the last wave to leave. Nothing happens where there are no named barriers.
+/// Leaves a named barrier, and sets SCC for the last wave to leave. No effect without named barriers.
 fn leave<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, _: &MicroOp<L>) -> Step {
     only_gfx1250(group, "s_barrier_leave")?;
     if group.named.is_empty() {

@@ -133,7 +133,7 @@ mask_ops! {
     VDivFmasF64 [Vcc, false] (a: f64, b: f64, c: f64, bit) -> f64 { (div_fmas64(a, b, c, bit), false) }
 }
 
-/// The forms with `clamp`: the result saturates, and the carry is told all the same.
+/// Forms with `clamp`: the result saturates, and the carry is still returned.
 mod clamped {
     use super::*;
 

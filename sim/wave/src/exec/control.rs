@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Micro-operations that are no instructions.
+//! Micro-operations without an instruction of their own.
 
 use crate::micro_op::{MicroOp, Step, Stop};
 use crate::wave::{Group, Wave};
@@ -27,7 +27,7 @@ pub(crate) fn jump<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &M
     Ok(())
 }
 
-/// Copies all lanes of a register that already has what inactive lanes must keep.
+/// Copies all lanes of a register, which already holds the values that inactive lanes must keep.
 pub(crate) fn copy_row<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let row = wave.v[op.src[0].reg as usize];
     wave.put(op.dst as usize, &row);

@@ -175,8 +175,8 @@ fn offset<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, lane: usize) -> usize
     address(wave, op, lane, op.mem.offset as u32)
 }
 
-/// The bytes of one lane's access. Those beyond the group segment read as zero, and what is written there is lost
-/// (Vega ISA, "LDS instructions", and the documents after it: "Out-of-range").
+/// Bytes of one lane's access. Bytes beyond the group segment read as zero, and writes to them are lost (Vega ISA, "LDS
+/// instructions", and the documents after it: "Out-of-range").
 #[inline(always)]
 fn bytes<'a>(group: &'a mut Group<'_>, is_gds: bool, offset: usize, size: usize) -> Result<&'a mut [u8], Stop> {
     if is_gds || offset + size > group.lds.len() {
@@ -428,13 +428,13 @@ fn arrive<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroO
     Ok(())
 }
 
-/// Byte offset of what M0 names.
+/// Byte offset in M0.
 fn named_by_m0<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> usize {
     (wave.s[slot::M0] & 0xffff) as usize + op.mem.offset as usize
 }
 
-/// Adds the number of active lanes to a counter, or takes it away; all get what it was. M0 has the address, as LLVM
-/// makes it (RDNA3 ISA, DS_APPEND, calls that its base).
+/// Adds the number of active lanes to a counter, or subtracts it. All lanes get the old value. M0 has the address, as
+/// LLVM emits it (RDNA3 ISA, DS_APPEND, calls that its base).
 fn count<const APPEND: bool, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let lanes = wave.exec() & Wave::<L>::LANES;
     if lanes == 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Vector memory: buffer, global, flat and scratch loads and stores.
 //!
-//! Each access is in two steps: a [`Space`] computes the addresses of all lanes and what they may touch, then one of
-//! the loads or stores below, common to all spaces, moves the data.
+//! Each access has two steps. A [`Space`] computes the addresses of all lanes and the bytes that they may access. Then
+//! a load or store below, common to all spaces, moves the data.
 
 use super::access::{HIGH, LOW, WHOLE, check_host, extend, load_local, place, read_u32, store_local};
 use super::address::{Buffer, ByLane, Flat, Global, Lanes, Scratch, Space, addresses};
@@ -15,8 +15,8 @@ use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::wave::{Group, Row, Wave};
 use sim_isa::{Flags, Format, Op};
 
-/// The handler of a vector memory op. Kernels are not launched in clusters: of `cluster_*` each workgroup gets what it
-/// asks for.
+/// Handler of a vector memory op. Kernels are not launched in clusters, so `cluster_*` loads are plain loads of each
+/// workgroup.
 pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
     match op.info().encodings[0].format {
         Format::Mubuf => access::<Buffer, L>(op, level),
@@ -39,7 +39,7 @@ pub(crate) fn lds_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     })
 }
 
-/// The handler of an op, by what its mnemonic has after the space: a line serves all spaces that have it.
+/// Handler of an op, by the part of its mnemonic after the space: one line serves all spaces that have it.
 fn access<S: Space, const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
     if op.has(Flags::ATOMIC) {
         return atomic::handler::<S, L>(op);
@@ -350,7 +350,7 @@ fn transposed_tile<S: Space, const BITS: usize, const DWORDS: usize, const L: us
 }
 
 /// The LDS bytes of a lane's transfer: at the address in `register` plus the immediate offset, which counts on both
-/// sides, in 32 bits that wrap around. Bytes beyond the group segment are as those of LDS accesses.
+/// sides, in 32 bits that wrap around. Bytes beyond the group segment are treated as in LDS accesses.
 fn lds_side<'a, const L: usize>(
     wave: &Wave<L>,
     group: &'a mut Group<'_>,
@@ -366,7 +366,7 @@ fn lds_side<'a, const L: usize>(
     &mut group.lds[at..at + size]
 }
 
-/// `global_load_async_to_lds_*`: done at once, as a wait for it could not tell.
+/// `global_load_async_to_lds_*`: done at once, which a correct kernel cannot distinguish.
 fn load_async<S: Space, const BYTES: usize, const L: usize>(
     wave: &mut Wave<L>,
     group: &mut Group<'_>,

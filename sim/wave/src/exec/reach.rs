@@ -17,7 +17,7 @@ pub(crate) struct Reach {
     pub partial: u64,
     /// LDS or scratch, through an aperture.
     pub local: u64,
-    /// The lowest and the highest address of the first, if there are any.
+    /// Lowest and highest address of the lanes in memory, if there are any.
     pub span: (u64, u64),
 }
 

@@ -39,7 +39,7 @@ macro_rules! scalars {
 
 scalars!(u32, s32, set_s, u32; i32, s32, set_s, u32; u64, s64, set_s64, u64; i64, s64, set_s64, u64);
 
-/// Defines ops by what becomes of SCC: kept (`plain`), "result is not zero" (`nonzero`), returned (`carry`), the only
+/// Defines ops by their effect on SCC: kept (`plain`), "result is not zero" (`nonzero`), returned (`carry`), the only
 /// result (`compare`).
 macro_rules! scalar_ops {
     (

@@ -57,7 +57,7 @@ small! {
     Bf6 6 2 16 |value, round| saturated(value, 6, code(value, 2, 3, round)), |code| finite(code, 6, 2, 3);
 }
 
-/// A format without infinities and NaNs: what is too large, or none, is the greatest number.
+/// A format without infinities and NaNs: NaNs and values out of range become the greatest number.
 fn saturated(value: f32, bits: u32, code: i32) -> u32 {
     let most = (1 << (bits - 1)) - 1;
     let magnitude = if value.is_nan() { most } else { code.min(most) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! gfx1250's tensor data mover: tiles of tensors between memory and LDS, as a descriptor in scalar registers says
-//! (CDNA5 ISA 10.11). EXEC does not count. What is moved is there at once.
+//! (CDNA5 ISA 10.11). EXEC does not count. Transfers complete at once.
 
 use super::lds::arrived;
 use crate::fault::{Access, FaultKind};
@@ -30,11 +30,11 @@ struct Descriptor {
     element: u64,
     tile: [u64; DIMENSIONS],
     tensor: [u64; DIMENSIONS],
-    /// From one line to the next of each dimension.
+    /// Strides: distance from one line to the next of each dimension.
     stride: [u64; DIMENSIONS],
     /// Bytes in LDS between which, and of which, padding is.
     padding: Option<(u64, u32)>,
-    /// How often the tile is moved, and what is added to both addresses after each time.
+    /// Number of times the tile is moved, and the increment of both addresses after each time.
     repeats: u64,
     lds_step: u32,
     memory_step: u64,
@@ -50,7 +50,7 @@ fn barrier<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> Option<usize> {
     (head & 3 != 0 && near[0] >> 18 & 1 != 0).then_some((near[1] as usize & 0xffff) * 8)
 }
 
-/// Consecutive scalar registers; of a part that is missing zeros.
+/// Consecutive scalar registers. A missing part reads as zeros.
 fn group_of<const N: usize, const L: usize>(wave: &Wave<L>, src: &Src) -> [u64; N] {
     std::array::from_fn(|i| match src.kind {
         SrcKind::Scalar if usize::from(src.reg) != slot::NULL => wave.s[usize::from(src.reg) + i].into(),

@@ -21,7 +21,7 @@ fn origin(bits: usize, lane: usize, i: usize) -> (usize, usize) {
     }
 }
 
-/// Puts what all lanes have loaded, each `DWORDS` with elements of `BITS` bits, into the registers from `dst` on.
+/// Writes the data that all lanes have loaded, `DWORDS` each with elements of `BITS` bits, to registers from `dst` on.
 pub(super) fn put<const BITS: usize, const DWORDS: usize, const L: usize>(
     wave: &mut Wave<L>,
     dst: usize,

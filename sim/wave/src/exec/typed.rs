@@ -23,7 +23,7 @@ enum Kind {
     Float,
 }
 
-/// An element in memory: bits of its components from the lowest on, and what they mean.
+/// Format of an element in memory: bits of its components from the lowest on, and their meaning.
 #[derive(Clone, Copy)]
 struct Format {
     bits: [u32; 4],
@@ -190,7 +190,7 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     }
 }
 
-/// The handler of an op, by what its mnemonic has after the space: a line serves MUBUF and MTBUF.
+/// Handler of an op, by the part of its mnemonic after the space: one line serves MUBUF and MTBUF.
 fn find<const TYPED: bool, const L: usize>(op: Op) -> Option<Handler<L>> {
     macro_rules! access {
         ($run:ident, $components:literal, $registers:ident) => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The frame of lane-wise vector ops: operands in, modifiers, one function for each lane, result out under EXEC.
+//! Frame of lane-wise vector ops: reads operands, applies modifiers, runs one function per lane, and writes the result
+//! under EXEC.
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
 use super::level::{Exec, Level, select};
@@ -89,23 +90,23 @@ pub(crate) trait Elem: Copy {
         [0.0; 2]
     }
 
-    /// The bits of a result under FP16_OVFL: what has overflowed becomes the greatest finite value. `values` are those
-    /// converted, and `is_finite` says that all sources are finite.
+    /// Bits of a result under FP16_OVFL: overflows become the greatest finite value. `values` are the converted values,
+    /// and `is_finite` is true if all sources are finite.
     fn saturate(bits: u32, _values: [f32; 2], _is_finite: bool) -> u32 {
         bits
     }
 }
 
-/// An f16 under FP16_OVFL, if what it is made of is finite.
+/// An f16 under FP16_OVFL, if all its sources are finite.
 pub(crate) fn saturated_half(bits: u32, is_finite: bool) -> u32 {
     if is_finite && bits & 0x7fff == 0x7c00 { bits - 1 } else { bits }
 }
 
-/// An f16, held as the f32 of the same value; what is computed is rounded when it is written.
+/// An f16, held as the f32 of the same value. Results are rounded when they are written.
 #[derive(Clone, Copy)]
 pub(crate) struct F16(pub f32);
 
-/// A bfloat16, likewise. Its denormals are kept whatever MODE says.
+/// A bfloat16, held as an f32. Its denormals are kept whatever MODE says.
 #[derive(Clone, Copy)]
 pub(crate) struct Bf16(pub f32);
 

@@ -25,7 +25,7 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
 /// The value of a code.
 type Decode = fn(u32) -> f32;
 
-/// The bits of a format's elements, and what their codes are.
+/// Bits of a format's elements, and the decoder of their codes.
 fn format(number: u8) -> Option<(usize, Decode)> {
     Some(match number {
         0 => (8, Fp8::decode),
