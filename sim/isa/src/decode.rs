@@ -24,7 +24,7 @@ mod vector;
 
 /// Decodes the instruction at the start of `words`; its length is in [`Inst::size`].
 ///
-/// Any `words` are safe to pass; those beyond the instruction are not looked at.
+/// Any `words` are safe to pass. Words beyond the instruction are ignored.
 ///
 /// # Errors
 /// [`DecodeError`] if the words are no instruction of `target`, or end too early.

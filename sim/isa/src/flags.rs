@@ -73,7 +73,8 @@ bitflags::bitflags! {
         const BY_LANE = 1 << 30;
         /// gfx942: a load of global memory or scratch that goes to LDS at M0.
         const TO_LDS = 1 << 31;
-        /// gfx1250: between memory and LDS, with `asynccnt`; what looks like the destination is the address in LDS.
+        /// gfx1250: transfer between memory and LDS, counted by `asynccnt`. The operand in the place of the destination
+        /// is the LDS address.
         const ASYNC = 1 << 32;
         /// An atomic that stores its data as they are, whatever was there; or not at all (`ds_condxchg`).
         const EXCHANGES = 1 << 33;
@@ -87,7 +88,7 @@ bitflags::bitflags! {
         const COMPARES = 1 << 37;
         /// A dot product (LLVM, `SIInstrFlags::IsDOT`).
         const DOT = 1 << 38;
-        /// Vector: what the unit for transcendental functions does (LLVM, `SIInstrFlags::TRANS`).
+        /// Vector op of the unit for transcendental functions (LLVM, `SIInstrFlags::TRANS`).
         const TRANSCENDENTAL = 1 << 39;
         /// Scalar: SCC is written ("SCC = ..." in the ISA documents).
         const WRITES_SCC = 1 << 40;

@@ -2,7 +2,7 @@
 //! Mnemonics of instructions that have no row, so that an error can name them.
 //!
 //! `names.txt` has a line for each encoding and opcode: the encoding, the opcode, the targets as rows name them, LLVM's
-//! mnemonic. The oracle test holds it to what LLVM's disassembler knows, and `cargo xtask isa --names` writes it anew.
+//! mnemonic. The oracle test compares it with LLVM's disassembler, and `cargo xtask isa --names` writes it anew.
 
 use crate::bits::bits;
 use crate::encoding::Format;
@@ -30,7 +30,7 @@ fn find(target: Target, encoding: &str, code: u32) -> Option<&'static str> {
     })
 }
 
-/// Encoding and opcode of what is not decoded at all: images, exports, interpolation and LDS parameters.
+/// Encoding and opcode of instructions that are not decoded: images, exports, interpolation and LDS parameters.
 fn graphics(target: Target, word: u32) -> Option<(&'static str, u32)> {
     let long = bits(word, 18, 7) | (word & 1) << 7;
     let (gfx9, gfx10, gfx12) = (target.is_gfx9(), target.is_before_gfx11() && !target.is_gfx9(), target.is_gfx12());

@@ -11,7 +11,7 @@ pub enum Target {
     Gfx1200,
     /// GFX12.5: gfx1250. Its kernels have waves of 32 lanes only.
     Gfx1250,
-    /// GCN5 with dot products: gfx906, and what of it is in `gfx9-generic`.
+    /// GCN5 with dot products: gfx906, and `gfx9-generic`, which has a subset of it.
     Gfx906,
     /// CDNA1: gfx908.
     Gfx908,

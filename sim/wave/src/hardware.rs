@@ -35,10 +35,10 @@ pub const SHARED_APERTURE: u32 = 0x0001_0000;
 /// High dword of the one where scratch appears.
 pub const PRIVATE_APERTURE: u32 = 0x0002_0000;
 
-/// gfx1250: high dword of a wave's scratch in the flat address space; a lane's number is in bits 20 to 24 of it, and
-/// the upper six bits tell that an address is one of scratch (what LLVM makes of conversions from and to private
-/// pointers, and of `llvm.amdgcn.is.private`). Hardware gives each wave's scratch its own address; here a wave reaches
-/// its own with any wave's.
+/// gfx1250: high dword of a wave's scratch in the flat address space. Bits 20 to 24 are the lane's number, and the
+/// upper six bits mark a scratch address (as in LLVM's code for conversions from and to private pointers, and for
+/// `llvm.amdgcn.is.private`). Hardware gives each wave's scratch its own address; here all waves have the same one,
+/// through which each reaches its own.
 pub(crate) const FLAT_SCRATCH_BASE: u32 = 0x0800_0000;
 
 /// The resource through which kernels before gfx942 reach their scratch (AMDGPUUsage, "Private Segment Buffer"):

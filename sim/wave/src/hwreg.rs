@@ -201,7 +201,7 @@ pub(crate) fn check(inst: &Inst) -> Result<(), FaultKind> {
     refused(format!("{does} bits {} to {last} of hardware register HW_REG_{name}", field.first))
 }
 
-/// The upper parts of register numbers that an instruction sets beside what it names: on gfx1250 each
+/// The upper parts of register numbers that an instruction sets beside the field that it names: on gfx1250 each
 /// `s_setreg_imm32_b32` of MODE writes bits 12 to 19 from its constant, whatever the field is. There the destination's
 /// come first, in `s_set_vgpr_msb` last (LLVM, `AMDGPULowerVGPREncoding::handleSetregMode`).
 pub(crate) fn upper_by_setreg(inst: &Inst) -> Option<Upper> {

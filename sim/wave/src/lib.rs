@@ -6,11 +6,10 @@
 //! become vector instructions of the host. The waves of a workgroup take turns on one thread, workgroups spread over
 //! threads.
 //!
-//! Memory is the host's own, seen through [`Memory`]: every access is checked, and what a GPU would leave undefined
+//! Memory is the host's own, accessed through [`Memory`], and every access is checked. Undefined behaviour of a GPU
 //! (accesses outside of an allocation, of LDS or of scratch; registers the kernel did not ask for) is a [`Fault`]. So
-//! is any instruction or mode that is not implemented: a kernel never runs on past something it did not get. "RDNA3
-//! ISA" in comments is AMD's "RDNA3 Instruction Set Architecture Reference Guide", "AMDGPUUsage" LLVM's "User Guide for
-//! AMDGPU Backend".
+//! is any instruction or mode that is not implemented: a kernel never continues past it. "RDNA3 ISA" in comments is
+//! AMD's "RDNA3 Instruction Set Architecture Reference Guide", "AMDGPUUsage" LLVM's "User Guide for AMDGPU Backend".
 //!
 //! Results are those of the hardware where its documents define them; transcendental functions are at least as exact as
 //! its own.

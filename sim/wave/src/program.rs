@@ -51,7 +51,7 @@ pub(crate) struct Program<const L: usize> {
 
 impl<const L: usize> Program<L> {
     /// Executes a wave of workgroup `workgroup` until it ends, waits at a barrier, yields or faults. It yields after
-    /// `patience` backward branches, of which it leaves in [`Wave::patience`] what it has not made.
+    /// `patience` backward branches, and leaves the unused rest of these in [`Wave::patience`].
     pub fn turn<O: Observer<L>>(
         &self,
         wave: &mut Wave<L>,

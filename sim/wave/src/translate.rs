@@ -15,8 +15,8 @@ use crate::program::{NOWHERE, Program, Refusal};
 use crate::wave::SPARE_ROWS;
 use sim_isa::{Dpp, Flags, Format, Inst, Matrix, Mem, Op, Operand, Select, Target, Ty};
 
-/// Decodes what is reachable from byte `entry` of the code at address `base`. What cannot be decoded or run becomes a
-/// micro-operation that faults. Only `registers` exist.
+/// Decodes the instructions reachable from byte `entry` of the code at address `base`. An instruction that cannot be
+/// decoded or run becomes a micro-operation that faults. Only `registers` exist.
 pub(crate) fn translate<const L: usize>(
     target: Target,
     base: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! DS, MUBUF, MTBUF, FLAT, GLOBAL and SCRATCH, and what RDNA4 has in their place.
+//! DS, MUBUF, MTBUF, FLAT, GLOBAL and SCRATCH encodings, and RDNA4's replacements for them.
 
 use super::reader::{Reader, SRC_LITERAL};
 use crate::bits::{bit, bits};
@@ -220,8 +220,8 @@ impl Reader<'_> {
         Ok(inst)
     }
 
-    /// gfx1250: what moves tensors, whose descriptor is in scalar registers. Of the fields of images all but two have
-    /// one value.
+    /// gfx1250: tensor transfers, whose descriptor is in scalar registers. Most fields of the image encoding have one
+    /// allowed value.
     pub(super) fn vimage(&mut self, word: u32) -> Result<Inst, DecodeFault> {
         const FIXED: [u32; 3] = [0xd040_0001, 0x7c00_0000, 0];
         let op = self.lookup(Format::Vimage, bits(word, 14, 8))?;
@@ -243,7 +243,7 @@ impl Reader<'_> {
         Ok(inst)
     }
 
-    /// The 24-bit offset, hint and scope of VBUFFER and VFLAT, and what gfx1250 adds to them.
+    /// The 24-bit offset, hint and scope of VBUFFER and VFLAT, and gfx1250's additional fields.
     fn hints(&self, inst: &mut Inst, [word, high, last]: [u32; 3]) {
         inst.mem.offset = last as i32 >> 8;
         inst.mem.scope = bits(high, 18, 2) as u8;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! gfx1250 shares most rows of gfx1201: what it lacks or reads otherwise must not decode as if it were there.
+//! gfx1250 shares most rows of gfx1201. Encodings that it lacks or reads otherwise must not decode as gfx1201's.
 
 use super::{RDNA, Random, SAMPLES, all_seen, compare, forms, literal, sample, vector, with_literal};
 use sim_isa::{Format, Op, Target, Ty, decode};

@@ -39,7 +39,7 @@ impl Family {
 /// Every opcode that LLVM knows has a row, or its mnemonic is in `names.txt` and in the decoder's error.
 ///
 /// The file that `SIM_ISA_KNOWN` names gets a line for each opcode LLVM knows: the processor, the encoding, the opcode,
-/// the mnemonic. The one that `SIM_ISA_NAMES` names gets what `names.txt` should be, and is not compared with it.
+/// the mnemonic. The file that `SIM_ISA_NAMES` names gets the new contents of `names.txt`, which is then not compared.
 /// `cargo xtask isa` sets either.
 #[test]
 fn what_llvm_knows_and_the_table_does_not_is_named() {

@@ -402,9 +402,9 @@ fn conditional_exchange<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_
     Ok(())
 }
 
-/// The state of a barrier in LDS after `count` arrivals. It has the arrivals that are pending, less one, in bits 0 to
-/// 28; a phase in bits 29 to 31, which goes down by one as the last one comes; and what pending begins with in bits 32
-/// to 60 (MLIR, `!amdgpu.ds_barrier_state`; Triton's waits look at bit 29).
+/// The state of a barrier in LDS after `count` arrivals: bits 0 to 28 are the number of pending arrivals less one, bits
+/// 29 to 31 the phase, which goes down by one at the last arrival, and bits 32 to 60 the initial value of the pending
+/// count (MLIR, `!amdgpu.ds_barrier_state`; Triton's waits read bit 29).
 pub(super) fn arrived(state: u64, count: u64) -> u64 {
     const COUNT: u64 = (1 << 29) - 1;
     let (pending, phase, all) = (state & COUNT, state >> 29 & 7, state >> 32 & COUNT);
@@ -413,8 +413,7 @@ pub(super) fn arrived(state: u64, count: u64) -> u64 {
     state >> 32 << 32 | (phase.wrapping_sub(rounds) & 7) << 29 | left
 }
 
-/// An arrival of the wave, whatever lanes are active, at the barrier that the first of them names. All get the state
-/// before.
+/// Arrives for the wave as a whole, at the barrier that the first active lane names. All lanes get the old state.
 fn arrive<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     let Some(lane) = each_lane(wave.exec() & Wave::<L>::LANES).next() else { return Ok(()) };
     let count = if op.has_dst { operand(wave, op.src[1].reg as usize, lane) } else { 1 };
@@ -428,7 +427,7 @@ fn arrive<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroO
     Ok(())
 }
 
-/// Byte offset in M0.
+/// Byte offset in LDS: the low 16 bits of M0 plus the immediate offset.
 fn named_by_m0<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>) -> usize {
     (wave.s[slot::M0] & 0xffff) as usize + op.mem.offset as usize
 }

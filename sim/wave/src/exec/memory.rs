@@ -303,8 +303,7 @@ fn load_small<const BYTES: usize, const L: usize>(
 }
 
 /// Loads the halves of rows of a tile of 16×16 elements of `BYTES` bytes, and puts halves of its columns into the
-/// registers: what lane *l* and the one 16 further load is row *l*, what they get is column *l* (RDNA4 ISA,
-/// GLOBAL_LOAD_TR_B128).
+/// registers: lanes *l* and *l* + 16 load row *l* and get column *l* (RDNA4 ISA, GLOBAL_LOAD_TR_B128).
 fn transposed<S: Space, const BYTES: usize, const L: usize>(
     wave: &mut Wave<L>,
     group: &mut Group<'_>,

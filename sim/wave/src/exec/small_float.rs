@@ -87,8 +87,8 @@ pub(crate) fn f32_to_bf8(value: f32) -> u8 {
 
 /// A format of floats of eight bits.
 pub(super) trait Format: Copy {
-    /// The code of `value` under FP16_OVFL, given that without it: what has overflowed, infinities among it, is the
-    /// greatest number (CDNA3 and CDNA5 ISA, the tables of conversions to FP8 and BF8).
+    /// The code of `value` under FP16_OVFL, given the code without it: overflows and infinities become the greatest
+    /// number (CDNA3 and CDNA5 ISA, the tables of conversions to FP8 and BF8).
     fn saturated(code: u8, value: f32) -> u8;
 }
 

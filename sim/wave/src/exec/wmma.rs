@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Matrix ops of RDNA3, RDNA4 and gfx1250: D = A·B + C on tiles of 16×16 with inner dimension K (RDNA3 and RDNA4 ISA
-//! 7.9, CDNA5 ISA 7.12). Where RDNA4 has its elements is what AMD's matrix instruction calculator says. EXEC does not
+//! 7.9, CDNA5 ISA 7.12). The places of RDNA4's elements are from AMD's matrix instruction calculator. EXEC does not
 //! count.
 //!
 //! A lane holds elements of one row of A and one column of B, packed from the lowest bits of its first register; which

@@ -186,8 +186,8 @@ impl<'a, const L: usize> Init<'a, L> {
         self.waves.iter_mut().zip(waves).for_each(|(shadow, wave)| shadow.begin(wave));
     }
 
-    /// Follows a micro-operation, which is instruction `number` and about to run. Returns what depends on something
-    /// unwritten.
+    /// Tracks a micro-operation, which is instruction `number` and about to run. Returns the decision in it that
+    /// depends on uninitialized data.
     #[inline]
     pub fn step(&mut self, op: u32, number: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Option<Disorder> {
         let (of, sets) = self.uses.of(op)?;

@@ -110,8 +110,8 @@ impl<'a> Races<'a> {
         }
     }
 
-    /// Learns what a read by an atomic has seen of other threads' writes that were noted and made after it was looked
-    /// at. Those that were noted and are made later count as well, which hides a race at worst.
+    /// Acquires the clocks of other threads' writes that an atomic read may have seen, and that were recorded after its
+    /// check. Recorded writes that are made only later count as well, which can hide a race but reports no false one.
     #[cold]
     fn learn_late(&mut self, index: usize) {
         let (shared, wave) = (self.shared, self.first + index as u32);

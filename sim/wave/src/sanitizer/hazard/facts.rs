@@ -14,12 +14,12 @@ bitflags::bitflags! {
         const VALU = 1 << 0;
         /// Scalar arithmetic and program control.
         const SALU = 1 << 1;
-        /// Of these, program control and waits.
+        /// `SALU` ops that are program control or waits.
         const CONTROL = 1 << 2;
         const SMEM = 1 << 3;
         /// Buffers, global memory, scratch and flat addresses.
         const VMEM = 1 << 4;
-        /// Of these, flat addresses.
+        /// `VMEM` ops with flat addresses.
         const FLAT = 1 << 5;
         const LDS = 1 << 6;
         /// Writes memory, and its data have more than 64 bits.
@@ -28,11 +28,11 @@ bitflags::bitflags! {
         const TRANS = 1 << 8;
         /// `v_mfma_*`, `v_smfmac_*`.
         const MFMA = 1 << 9;
-        /// Of these, those of f64.
+        /// `MFMA` ops of f64.
         const DGEMM = 1 << 10;
-        /// Of these and of `WMMA`, what the XDL unit of gfx942 and gfx1250 does: those of other types than f32 and f64.
+        /// `MFMA` and `WMMA` ops of the XDL unit of gfx942 and gfx1250: of types other than f32 and f64.
         const XDL = 1 << 11;
-        /// The third source is the index; what is added to is the destination.
+        /// Sparse matrix op: the third source is the index, and the destination is the addend.
         const SPARSE = 1 << 12;
         /// Dot products.
         const DOT = 1 << 13;
@@ -58,13 +58,13 @@ bitflags::bitflags! {
         /// Matrix ops of RDNA.
         const WMMA = 1 << 26;
         const BRANCH = 1 << 27;
-        /// Reads a lane mask: a carry, or what selects.
+        /// Reads a lane mask: a carry, or a selector.
         const MASKED = 1 << 28;
         /// `v_fma_f64`, `v_fmac_f64`.
         const FMA_F64 = 1 << 29;
         /// `v_nop`.
         const NOP = 1 << 30;
-        /// Of vector memory, what flat accesses, and those of global memory and scratch, are encoded as.
+        /// Vector memory in the FLAT encoding: accesses to flat addresses, global memory and scratch.
         const FLAT_ENCODED = 1 << 31;
     }
 }

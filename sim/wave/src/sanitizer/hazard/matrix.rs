@@ -54,7 +54,7 @@ fn vector_for_matrix(look: &Look) -> Option<Hazard> {
     })
 }
 
-/// The wait states between two matrix ops, of which the second adds to what the first has written.
+/// Wait states between two matrix ops, of which the second adds to the first one's result.
 fn for_addend(look: &Look, first: &Facts, is_same: bool) -> u8 {
     let (this, gfx942) = (look.this, look.target == Gfx942);
     let is_dgemm = |facts: &Facts| facts.kind.contains(Kind::DGEMM);

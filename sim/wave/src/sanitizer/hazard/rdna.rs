@@ -328,8 +328,8 @@ fn beside_transcendental(look: &Look) -> Option<Hazard> {
     Some(Hazard { what, other })
 }
 
-/// Vector arithmetic runs beside a matrix op that is in front of it, and reads or overwrites what that has, or so does
-/// another matrix op. So many vector ops are needed between the two as the first has passes, less half.
+/// Vector arithmetic or a matrix op runs beside an earlier matrix op, and reads or overwrites registers of that. The
+/// number of vector ops needed between the two is half the first one's passes, and one more before a matrix op.
 fn beside_matrix(look: &Look) -> Option<Hazard> {
     let this = look.this.matrix();
     let is_matrix = this.kind.contains(Kind::XDL);
@@ -368,8 +368,8 @@ fn beside_matrix(look: &Look) -> Option<Hazard> {
     None
 }
 
-/// `s_setreg` of bit 0 of MODE alone, with vector arithmetic in front of it. LLVM compares the whole immediate with the
-/// register's number, and puts nothing in front of what sets other fields, as its own code and Triton's do.
+/// `s_setreg` of bit 0 of MODE alone, behind vector arithmetic. LLVM compares the whole immediate with the register's
+/// number, so it needs nothing before an `s_setreg` of other fields, as its own code and Triton's have.
 fn mode(look: &Look) -> Option<Hazard> {
     const BIT_0_OF_MODE: u16 = 1;
     if look.this.simm != BIT_0_OF_MODE {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Scalar registers of gfx12 that vector arithmetic has read, and that are written and read again: what reads may get
-//! the old value (LLVM's `AMDGPUWaitSGPRHazards.cpp`, whose account of a block this keeps of a wave).
+//! Scalar registers of gfx12 that vector arithmetic has read, and that are written and read again: the second read may
+//! get the old value (LLVM's `AMDGPUWaitSGPRHazards.cpp`, whose state of a block this keeps for a wave).
 
 use super::facts::{AluCounter, Facts, Kind, Regs};
 use super::look::Hazard;

@@ -92,8 +92,8 @@ impl Races<'_> {
         }
     }
 
-    /// A wave goes on; if it has met others at a barrier it learns what they had done by then.
-    /// `named` is the named barrier that it has joined, and the rounds of it that are over for it.
+    /// Records that a wave continues. If it has met others at a barrier, it acquires their operations up to then.
+    /// `named` is the named barrier that it has joined, and the number of its rounds that are over for the wave.
     #[inline]
     pub fn go_on(&mut self, wave: usize, named: (usize, u32)) {
         if std::mem::take(&mut self.visitors[wave].has_met) {
