@@ -91,7 +91,7 @@ fn gfx9_refuses_what_it_reserves() {
     let reserved = |target: Target, words: &[u32]| matches!(fault(target, words), DecodeFault::Operand { .. });
     // v_fma_f32 v0, <literal>, v0, v0: literals are for the short encodings.
     assert!(reserved(Target::Gfx942, &[0xd1cb_0000, 0x0402_00ff, 0]));
-    // v_mov_b32_sdwa with selector 7, and with what to do with the rest 3.
+    // v_mov_b32_sdwa with selector 7, and with value 3 of the field for unused bits.
     assert!(reserved(Target::Gfx906, &[0x7e00_02f9, 0x0007_0600]));
     assert!(reserved(Target::Gfx906, &[0x7e00_02f9, 0x0006_1e00]));
     // v_mov_b32_dpp row_newbcast:0 came with gfx90a.

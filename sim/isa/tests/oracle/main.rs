@@ -224,7 +224,7 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
             let register = if random.one_in(4) { 124 } else { random.below(54) * 2 };
             vec![0xb000_0000 | code << 23 | register << 16 | random.below(0x1_0000)]
         }
-        // LLVM prints the registers of what follows by their full numbers.
+        // LLVM prints the registers of the following instructions by their full numbers.
         (Format::Sopp, _) if op == Op::SSetVgprMsb => vec![0xbf80_0000 | code << 16],
         (Format::Sopp, _) => vec![0xbf80_0000 | code << 16 | sparse(random, 16)],
         (Format::Smem, _) if target.is_gfx12() => {

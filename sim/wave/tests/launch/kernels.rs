@@ -635,7 +635,7 @@ pub const AHEAD_GFX12: &[u32] = &[
     0xbfb0_0000,
 ];
 
-/// Waits for a barrier that nobody signals.
+/// Waits for a barrier that no wave signals.
 ///
 /// ```text
 /// s_barrier_wait -1

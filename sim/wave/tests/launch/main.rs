@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Whole kernels: how waves start, share and end, and what stops them.
+//! Whole kernels: start, sharing and end of waves, and the faults that stop them.
 
 mod gfx9;
 mod kernels;
@@ -384,7 +384,7 @@ fn entry_points_outside_of_the_code_are_refused() {
     }
 }
 
-/// Ten million a second on one core is what users are told; only optimised builds are held to it.
+/// The documentation promises ten million a second on one core. Only optimised builds are held to it.
 #[test]
 fn a_core_runs_ten_million_wave_instructions_a_second() {
     let (source, target) = ([0.5f32; 256], [0f32; 256]);

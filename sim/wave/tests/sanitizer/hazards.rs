@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Instructions that need others between them. Each case has lines with a `?`, which are what is needed: without them
-//! something is found, and with fewer wait states than they are; with them nothing is.
+//! Hazards: instructions that need others between them. Lines with a `?` in a case are the needed ones. Without them,
+//! or with fewer wait states than they have, the check must report the hazard; with them it must report nothing.
 
 use super::{ONE_WAVE, With, run_with, target};
 
@@ -8,7 +8,7 @@ use super::{ONE_WAVE, With, run_with, target};
 fn found(cpu: &str, text: &str, wide: bool) -> Vec<(String, String)> {
     let wave64 = wide || target(cpu).is_gfx9();
     let exec = if wave64 { "s_mov_b64 exec, 0" } else { "s_mov_b32 exec_lo, 0" };
-    // What is needed behind writing EXEC is there.
+    // The wait states needed behind the write of EXEC are there.
     let text = format!("{exec}\ns_nop 7\n{text}\ns_endpgm");
     let with = With { items: if wave64 { 64 } else { 32 }, hazard: true, wide, ..ONE_WAVE };
     let (result, found, _) = run_with(cpu, &text, with);
@@ -17,7 +17,7 @@ fn found(cpu: &str, text: &str, wide: bool) -> Vec<(String, String)> {
     found.into_iter().map(|(finding, _)| (finding.line.text, finding.what)).collect()
 }
 
-/// Asserts that what is needed in front of the last line is missed, and does.
+/// Asserts that the lines with a `?` before the last line are needed, and that they suffice.
 #[track_caller]
 fn needs_wide(cpu: &str, text: &str, what: &str, wide: bool) {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Decisions that depend on what nobody has written. Each place is looked at with what writes it, which is no finding.
+//! Decisions that depend on uninitialized data. Each case is run with a write of the data, too, without a
+//! finding.
 
 use super::{ONE_WAVE, With, run_with};
 use sim_wave::{Finding, PAGE, Page, Unwritten};
 use std::sync::{Arc, Mutex};
 
-/// A page of memory that nobody has written.
+/// A page of uninitialized memory.
 pub struct OneBuffer {
     memory: Box<Aligned>,
     page: Arc<Page>,
@@ -39,7 +40,7 @@ impl Unwritten for OneBuffer {
 
 const INIT: With = With { init: true, scratch: 64, ..ONE_WAVE };
 
-/// `s[4:5]` is a buffer, `s[6:7]` the one that nobody has written, `v1` four times the item's number.
+/// `s[4:5]` is a buffer, `s[6:7]` the uninitialized one, `v1` four times the item's number.
 fn found(cpu: &str, lines: &[&str]) -> Vec<Finding> {
     let (load, wait, items) = match cpu {
         "gfx1100" => ("s_load_b128", "s_waitcnt lgkmcnt(0)", 32),
@@ -53,7 +54,7 @@ fn found(cpu: &str, lines: &[&str]) -> Vec<Finding> {
     found.into_iter().map(|(finding, _)| finding).collect()
 }
 
-/// Asserts that one thing is found, at the instruction `line`, of which `what` is said.
+/// Asserts that there is one finding, at the instruction `line`, whose text contains `what`.
 #[track_caller]
 fn finds(cpu: &str, lines: &[&str], line: &str, what: &str) -> Finding {
     let found = found(cpu, lines);
@@ -203,7 +204,7 @@ fn memory_is_written_before_it_is_read() {
     needs("gfx1100", &lines, 0, lines[1], "what an atomic is given depends on v5");
 }
 
-/// Copies, and what does not depend on it after all.
+/// Copies, and results that do not depend on the uninitialized data.
 #[test]
 fn what_decides_nothing_is_no_finding() {
     let copies = ["v_mov_b32 v6, v5", "v_add_f32 v7, v6, v6", "global_store_b32 v1, v7, s[4:5]", "s_mov_b32 s21, s20"];

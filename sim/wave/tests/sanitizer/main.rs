@@ -100,7 +100,7 @@ fn load(cpu: &str, text: &str, With { split, wide, .. }: With) -> Kernel {
     Kernel::load(target(cpu), CODE, &bytes, &descriptor(target(cpu), split, wide), DESCRIPTOR, "under_test").unwrap()
 }
 
-/// How a run ended, what was found in it and how often, and what is in its buffer afterwards.
+/// Result of a run, its findings with their counts, and the contents of its buffer afterwards.
 type Outcome = (Result<Counters, Box<Fault>>, Vec<(Finding, u64)>, [u32; DWORDS]);
 
 /// Runs a kernel over its workgroups, with a buffer whose dwords are their numbers as its argument.
@@ -165,7 +165,7 @@ fn findings(cpu: &str, text: &str) -> Vec<Finding> {
     found.into_iter().map(|(finding, _)| finding).collect()
 }
 
-/// Asserts that one thing is found, at the instruction `line`, of which `what` is said.
+/// Asserts that there is one finding, at the instruction `line`, whose text contains `what`.
 #[track_caller]
 fn finds(cpu: &str, text: &str, line: &str, what: &str) -> Finding {
     let found = findings(cpu, text);
@@ -175,7 +175,7 @@ fn finds(cpu: &str, text: &str, line: &str, what: &str) -> Finding {
     finding.clone()
 }
 
-/// Asserts that nothing is.
+/// Asserts that there is no finding.
 #[track_caller]
 fn finds_nothing(cpu: &str, text: &str) {
     let found = findings(cpu, text);

@@ -214,7 +214,7 @@ impl Buffers {
     }
 }
 
-/// Runs a kernel; what is found, faults among it, and what is in the target afterwards.
+/// Runs a kernel. Returns the findings, faults among them, and the contents of the target afterwards.
 fn run_all(
     image: &Image,
     runs: &[Run],
@@ -258,7 +258,7 @@ fn run_all(
     (faults.into_iter().chain(findings).collect(), buffers.target.clone())
 }
 
-/// The code objects of a target, with what runs of them.
+/// Code objects of a target, with the kernels of them that run.
 fn images(target: &str, buffers: &mut Buffers) -> Vec<(Image, Vec<Run>)> {
     let table = Target::from_processor(target).unwrap();
     let wave = if table.is_gfx9() { 64 } else { 32 };

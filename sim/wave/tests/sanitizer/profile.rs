@@ -18,7 +18,7 @@ impl Collect for Sum {
     }
 }
 
-/// The instructions of a kernel, and what each did; those that did not run have no figures.
+/// Instructions of a kernel with their figures. Instructions that did not run have none.
 fn profile(cpu: &str, text: &str, with: With) -> Vec<(String, Option<Figures>)> {
     let (kernel, sum) = (load(cpu, text, with), Sum::default());
     run_watched(&kernel, with, Watch::Profile(&sum)).0.unwrap_or_else(|fault| panic!("{cpu}: {fault}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Accesses to the same bytes that nothing orders. Each case is told with what orders it, which is no finding.
+//! Unordered accesses to the same bytes. Each case is run with the missing order, too, and has no finding then.
 
 use super::{ONE_WAVE, With, run_with, target};
 use sim_wave::Finding;
@@ -51,8 +51,8 @@ fn found(cpu: &str, lines: &[&str], with: With) -> Vec<Finding> {
     found.into_iter().map(|(finding, _)| finding).collect()
 }
 
-/// Asserts that nothing is found, and that races are where the line `without` is left out: one at `line`, of which
-/// `what` is said.
+/// Asserts that there is no finding, and that without the line `without` there are races: one at `line`, whose text
+/// contains `what`.
 #[track_caller]
 fn orders(cpu: &str, lines: &[&str], with: With, without: usize, line: &str, what: &str) {
     let right = found(cpu, lines, with);
@@ -95,7 +95,7 @@ fn a_barrier_orders_what_was_waited_for() {
 
 #[test]
 fn what_one_reads_another_does_not_overwrite() {
-    // Wave 0 reads what wave 1 writes over.
+    // Wave 0 reads bytes that wave 1 overwrites.
     let lines = ["ds_load_b32 v6, v2", "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_store_b32 v1, v5"];
     orders("gfx1100", &lines, TWO_WAVES, 2, "ds_load_b32 v6, v2", "wave 0 has written it");
     // Wave 1 alone does.
@@ -130,7 +130,7 @@ fn bytes_are_told_apart() {
     finds("gfx1100", &lines, TWO_WAVES, "ds_store_b16 v4, v5", "wave 0 has written it");
 }
 
-/// As copies do whose ends are not aligned: the second store begins within what the first one wrote.
+/// As in copies with unaligned ends: the second store begins within the bytes that the first one wrote.
 #[test]
 fn stores_that_overlap_are_compared_where_they_do() {
     let lines = ["s_mov_b32 exec_lo, 1", "v_mov_b32 v5, 0x07070707", "v_mov_b32 v4, s8", "ds_store_b16 v4, v5"];
@@ -210,8 +210,8 @@ fn compute_units_have_caches_of_their_own() {
     }
 }
 
-/// Each of two workgroups of one wave stores, counts itself, and the second one reads what the first one stored, if it
-/// has counted that.
+/// Each of two workgroups of one wave stores and increments a counter. The second one reads the first one's data if the
+/// counter says that the first one is done.
 const LAST: With = With { items: 32, groups: 2, ..TWO_WAVES };
 
 #[test]
@@ -309,7 +309,7 @@ fn atomics_of_a_small_scope_can_be_in_order() {
     ];
     let none = found("gfx1201", &lines, LAST);
     assert!(none.is_empty(), "{}", none[0]);
-    // Without the wait, and without the invalidation: what the unit's cache has may be older.
+    // Without the wait, and without the invalidation: the unit's cache may have older data.
     let mut wrong = lines;
     wrong[9] = "s_nop 0";
     finds("gfx1201", &wrong, LAST, add, "an atomic's SCOPE_CU does not reach");
@@ -371,8 +371,8 @@ fn named_barriers_order_lds() {
     finds("gfx1250", &wrong, TWO_WAVES, load, "wave 0 has written it");
 }
 
-/// Where a GPU lacks an atomic, compilers load what a compare-and-swap then expects to find. What is too old makes it
-/// go round once more.
+/// For atomics that a GPU lacks, compilers load the value that a compare-and-swap then expects. A stale value makes the
+/// loop run once more.
 #[test]
 fn loads_of_what_a_compare_and_swap_expects_are_no_races() {
     let cases: [(&str, [&str; 2], &str, &str); 4] = [
@@ -405,7 +405,7 @@ fn loads_of_what_a_compare_and_swap_expects_are_no_races() {
         let lines = ["v_mov_b32 v4, 0", load, wait, add, swap, wait];
         let none = found(cpu, &lines, TWO_WAVES);
         assert!(none.is_empty(), "{cpu}: {}", none[0]);
-        // What is loaded is not what it expects, or is overwritten in between.
+        // The loaded value is not the expected one, or is overwritten in between.
         let other = load.replace("v7", "v9");
         assert!(!found(cpu, &["v_mov_b32 v4, 0", &other, wait, add, swap, wait], TWO_WAVES).is_empty(), "{cpu}");
         let overwritten = ["v_mov_b32 v4, 0", load, wait, "v_mov_b32 v7, 0", swap, wait];
@@ -439,7 +439,7 @@ fn volatile_accesses_of_lds_are_no_atomics() {
     }
 }
 
-/// A die's cache has written back what it had when its wave has waited for that.
+/// A wave that has waited for a write-back knows that its die's cache has written its stores back.
 #[test]
 fn a_write_back_that_is_not_waited_for_releases_nothing() {
     let load = "global_load_dword v6, v4, s[2:3] offset:8";

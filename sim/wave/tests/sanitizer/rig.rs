@@ -8,7 +8,7 @@ pub use launch::launch;
 use sim_wave::{Finding, Memory, Page, Region, Sink, Unwritten};
 use std::sync::{Arc, Mutex};
 
-/// All of the process's memory: the kernels of these tests stay within what they are given.
+/// All of the process's memory: the kernels of these tests stay within their buffers.
 pub struct Everything;
 
 impl Memory for Everything {

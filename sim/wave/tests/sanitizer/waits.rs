@@ -5,16 +5,16 @@
 
 use super::{ONE_WAVE, With, finds, finds_nothing, run_with};
 
-/// How a generation writes what the kernels of these tests are made of.
+/// Instructions of a generation for the kernels of these tests.
 struct Generation {
     cpu: &'static str,
     /// The buffer's address in `s[2:3]`, complete, and each lane's offset in `v1`.
     prologue: &'static str,
-    /// Loads a dword of the buffer at the lane's offset plus what follows, into the register put for `{}`.
+    /// Loads a dword of the buffer at the lane's offset plus the appended one, into the register put for `{}`.
     load: &'static str,
     /// Stores `v5` at the lane's offset.
     store: &'static str,
-    /// Waits for the counter of loads to be no more than what is put for `{}`.
+    /// Waits until the counter of loads is at most the number put for `{}`.
     vmcnt: &'static str,
     /// For the counter of LDS.
     dscnt: &'static str,
@@ -134,7 +134,7 @@ fn a_loaded_register_is_read_after_the_wait() {
     }
 }
 
-/// The example of llvm/llvm-project issue 170367: what is stored to LDS may be from before the load.
+/// The example of llvm/llvm-project issue 170367: the value stored to LDS may be from before the load.
 #[test]
 fn a_loaded_register_is_stored_to_lds_after_the_wait() {
     for (cpu, lines) in [
@@ -290,7 +290,7 @@ fn what_an_operation_reads_may_be_overwritten_at_once() {
     }
 }
 
-/// Lanes that are not loaded have what they had.
+/// Lanes that are not loaded keep their values.
 #[test]
 fn other_lanes_are_not_concerned() {
     let g = &GFX11;
@@ -371,7 +371,7 @@ fn messages_with_an_answer_are_waited_for() {
     }
 }
 
-/// A counter does not go above its field: what is 63 loads back has come.
+/// A counter does not exceed its field: a load with 63 later ones is complete.
 #[test]
 fn counters_have_a_highest_value() {
     let g = &GFX11;
@@ -426,7 +426,7 @@ fn a_fatal_finding_is_a_fault() {
     assert_eq!(buffer[1], 1, "the store has run");
 }
 
-/// With a seed a program that does not wait computes with what was in the register before, one that does as ever.
+/// With a seed, a program without the wait computes with the old value of the register, and one with it is unchanged.
 #[test]
 fn results_arrive_late_with_a_seed() {
     for g in ALL {
@@ -508,7 +508,7 @@ fn lds_that_another_wave_stores_is_read_after_its_wait() {
              ds_load_b32 v3, v2"
         ) + "\ns_waitcnt lgkmcnt(0)\ns_endpgm"
     };
-    // Each lane reads what the same lane of the other wave has stored.
+    // Each lane reads the value that the same lane of the other wave has stored.
     let (other, own) = ("v_xor_b32_e32 v2, 0x80, v1", "v_mov_b32_e32 v2, v1");
     let found = |text: &str| {
         let (result, found, _) = run_with("gfx1100", text, With { items: 64, ..ONE_WAVE });

@@ -15,7 +15,7 @@ pub const DST: usize = 16;
 pub const BASE: usize = 44;
 pub const OFFSET: usize = 42;
 
-/// Where the bytes are that a lane's access touches, and what it moves.
+/// Bytes that a lane's access reads or writes, and the value that it moves.
 pub struct Moved {
     pub bytes: usize,
     pub signed: bool,
@@ -68,7 +68,7 @@ pub fn stored(name: &str, data: &[u32]) -> Vec<u8> {
     first.into_iter().chain(rest).take(moved.bytes).collect()
 }
 
-/// The value an atomic leaves in memory. `data2` is what `cmpswap` and the like compare with.
+/// The value an atomic leaves in memory. `data2` is the comparand of `cmpswap` and the like.
 pub fn atomic(target: Target, name: &str, old: u64, data: u64, data2: u64) -> u64 {
     let stem = name.replace("_rtn", "");
     let (stem, ty) = stem.rsplit_once('_').unwrap();
@@ -256,7 +256,7 @@ pub fn state(machine: Machine, op: Op, random: &mut Random) -> State {
     state
 }
 
-/// Makes some lanes' operands equal to what memory holds, or near it, so that comparisons hold at times.
+/// Makes some lanes' operands equal to the value in memory, or near it, so that comparisons hold at times.
 pub fn match_memory(op: Op, before: &mut State, bytes_at: impl Fn(usize) -> (bool, usize), random: &mut Random) {
     let wide = op.name().ends_with("64");
     let cmp = if op.name().starts_with("ds_") { COMPARE } else { DATA + 1 + usize::from(wide) };

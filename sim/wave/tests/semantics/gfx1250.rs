@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Cases for what gfx1250 has and gfx1201 has not, or does otherwise (AMDGPUUsage, and what LLVM's `scale_offset` and
-//! signed offsets of global accesses are made for).
+//! Cases for features that gfx1250 has and gfx1201 lacks, or that differ (AMDGPUUsage, and the uses of `scale_offset`
+//! and signed offsets of global accesses in LLVM).
 
 mod memory;
 
@@ -439,7 +439,7 @@ fn doubles(machine: Machine, op: &str, random: &mut Random) -> Case {
     for (lane, first) in before.lanes().flat_map(|lane| [4, 8, 14].map(|first| (lane, first))) {
         before.set_v64(first, lane, number(random).to_bits());
     }
-    // The other half reads what this one writes, or does not.
+    // The other half reads the register that this one writes, or does not.
     let from = [18, 19, 31][random.below(3) as usize];
     let mut after = before.clone();
     for lane in before.active_lanes() {
@@ -459,7 +459,7 @@ fn doubles(machine: Machine, op: &str, random: &mut Random) -> Case {
     Case::new(text, before, after)
 }
 
-/// Each half writes what the other reads, one of them a pair of registers.
+/// Each half writes a register that the other reads, one of them a pair of registers.
 fn crossed(machine: Machine, random: &mut Random) -> Case {
     let mut before = State::random(machine, random);
     for lane in before.lanes() {

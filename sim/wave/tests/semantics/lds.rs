@@ -80,10 +80,10 @@ fn special(machine: Machine, random: &mut Random, cases: &mut Vec<Case>) {
     }
 }
 
-/// One arrival of the wave at a barrier, where its first active lane says. The state has the arrivals that are pending,
-/// less one, in 29 bits, three bits of the phase, and what pending begins with.
+/// One arrival of the wave at the barrier that its first active lane names. The state has the number of pending
+/// arrivals less one in 29 bits, the phase in three bits, and the initial value of the pending count.
 fn arrival(machine: Machine, op: Op, turn: usize, mut before: State) -> Case {
-    // Pending, phase, all; how many come; what is there then.
+    // Pending, phase, all; number of arrivals; pending and phase afterwards.
     let ((pending, phase, all), count, (left, next)) =
         [((3, 0, 3), 1, (2, 0)), ((0, 2, 3), 1, (3, 1)), ((1, 0, 5), 2, (5, 7)), ((2, 5, 2), 8, (0, 3))][turn];
     let returns = op.info().dst != Ty::None;

@@ -166,7 +166,7 @@ pub enum Float {
     F64,
 }
 
-/// An instruction and what it must do.
+/// An instruction and its expected effect.
 pub struct Case {
     /// Assembly, one instruction a line.
     pub text: String,
@@ -324,7 +324,7 @@ fn run_lanes<const L: usize>(
     result
 }
 
-/// The first difference between what is (`before`, after the run) and what must be.
+/// First difference between the state after the run (in `before`) and the expected state.
 fn difference(case: &Case) -> Option<String> {
     let (is, must) = (&case.before, &case.after);
     if is.exec != must.exec || is.scc != must.scc || is.mode != must.mode {

@@ -423,7 +423,7 @@ fn block(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let name = op.name_on(machine.target);
     let address = if scratch { "v0, off" } else { "v[0:1], off" };
     let offset = if immediate == 0 { String::new() } else { format!(" offset:{immediate}") };
-    // Of scratch, what was stored comes back.
+    // Scratch returns the stored data.
     let text = match (scratch, load) {
         (false, true) => format!("{name} v[{dst}:{}], {address}{offset}", dst + 31),
         (false, false) => format!("{name} {}, v[{data}:{}], off{offset}", "v[0:1]", data + 31),

@@ -279,7 +279,7 @@ fn byte_converted(machine: Machine, random: &mut Random) -> Case {
     case
 }
 
-/// Rounding by chance: what is cut off is below or above the random bits. The values are between two neighbours, so
+/// Rounding by chance: the cut-off bits are below or above the random bits. The values are between two neighbours, so
 /// that both are seen.
 fn stochastic(machine: Machine, op: Op, random: &mut Random) -> Case {
     let ocp = machine.target.is_gfx12();

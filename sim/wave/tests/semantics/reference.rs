@@ -259,7 +259,7 @@ fn with_bit(name: &str, i: &In) -> Option<Out> {
     }
 }
 
-/// Undoes what `div_scale` did to the quotient: down if a small numerator was enlarged, up if a large quotient was made
+/// Undoes `div_scale`'s scaling of a quotient: down if a small numerator was enlarged, up if a large quotient was made
 /// smaller.
 fn div_fmas(t: Format, i: &In, by: i32) -> u64 {
     let value = num::fma(t, i.a, i.b, i.c);

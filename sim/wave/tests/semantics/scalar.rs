@@ -140,7 +140,7 @@ fn bitwise(name: &str, a: u64, b: u64) -> Option<u64> {
     })
 }
 
-/// Scalar f32 and f16 ops do what the vector ops of the same name do.
+/// Scalar f32 and f16 ops have the results of the vector ops of the same name.
 fn float(name: &str, a: u64, b: u64, c: u64, old: u64) -> Option<Out> {
     let (name, a) = if name == "s_cvt_hi_f32_f16" { ("s_cvt_f32_f16", a >> 16) } else { (name, a) };
     let vector = name.replacen("s_", "v_", 1).replace("_num", "");

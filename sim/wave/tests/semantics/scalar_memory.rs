@@ -15,7 +15,7 @@ pub fn loaded(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Cas
     let register = [0, 0, 128, 60][turn];
     before.s[OFFSET] = register as u32;
     before.set_s64(BASE, before.memory.as_ptr() as u64 + 256);
-    // The buffer ends within what some of the loads read.
+    // The buffer ends within the bytes that some of the loads read.
     let records = if turn == 3 { 168 } else { 1024 };
     if buffer {
         (before.s[BASE + 2], before.s[BASE + 3]) =

@@ -21,7 +21,7 @@ struct Tensor {
     stride: [u32; 4],
     /// The fields for the bytes between padding, and of it.
     padding: Option<(u32, u32)>,
-    /// How often, and what both addresses move on by each time.
+    /// Number of repetitions, and the increment of both addresses after each.
     iterate: Option<(u32, u32, u32)>,
     /// Numbers of lines, in 16 or 32 bits.
     rows: Option<(bool, Vec<u32>)>,

@@ -137,7 +137,7 @@ pub const NOT_FOUND: &[(&str, &str)] = &[
     ("gfx942 scan +0x214 s_barrier", LAST),
 ];
 
-/// Memory is in order for the packet processor, which reads what the kernel wrote, and no kernel does: stores come
+/// The instruction orders memory for the packet processor, which reads the kernel's output; no kernel does. Stores come
 /// before the one that publishes them.
 const RELEASE: &str = "orders stores for the packet processor alone";
 
