@@ -66,7 +66,7 @@ pub(crate) fn fields(inst: &Inst) -> Result<(), FaultKind> {
     check_signs(inst)
 }
 
-/// Elements are counted by the register beside a scalar base, or in scratch; without one `scale_offset` means nothing.
+/// Refuses `scale_offset` without the register that it scales: one beside a scalar base, or in scratch.
 fn check_scaled(inst: &Inst) -> Result<(), FaultKind> {
     let offset = match inst.format {
         Format::Smem => inst.src[1],

@@ -5,25 +5,25 @@
 use crate::micro_op::Step as Progress;
 use crate::wave::{Group, Wave};
 
-/// Sees the micro-operations of a workgroup's waves.
+/// Observer of the micro-operations of a workgroup's waves.
 pub(crate) trait Observer<const L: usize> {
-    /// A workgroup begins with these waves.
+    /// Called when a workgroup begins with these waves.
     fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>], group: &Group<'_>);
 
-    /// A wave is about to run a micro-operation.
+    /// Called before a wave runs a micro-operation.
     fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress;
 
-    /// It has run, and the wave goes on.
+    /// Called after the micro-operation has run, if the wave continues.
     #[inline(always)]
     fn after(&mut self, _op: u32, _wave: &mut Wave<L>) -> Progress {
         Ok(())
     }
 
-    /// A wave waits for a barrier that others will never signal.
+    /// Called when a wave waits for a barrier that others will never signal.
     fn stuck(&mut self, _wave: &Wave<L>, _group: &Group<'_>) {}
 }
 
-/// No checks.
+/// Observer that does nothing.
 pub(crate) struct Off;
 
 impl<const L: usize> Observer<L> for Off {

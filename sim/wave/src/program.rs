@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A kernel's instructions as micro-operations, and how a wave goes through them.
+//! A kernel's instructions as micro-operations, and their execution by a wave.
 
 use crate::fault::FaultKind;
 use crate::micro_op::{MicroOp, Stop};
@@ -15,15 +15,15 @@ pub(crate) const PATIENCE_WITH_CACHES: u32 = 1 << 6;
 /// Marks offsets where no instruction starts.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Why an instruction cannot run.
+/// Reason that an instruction cannot run.
 pub(crate) enum Refusal {
-    /// Looked at closer only if it is reached: where calls may go anywhere, each dword is taken for an instruction.
+    /// Decoder error, interpreted only if it is reached: where calls may go anywhere, each dword is decoded.
     Undecoded(DecodeError),
     Fault(FaultKind),
 }
 
 impl Refusal {
-    /// An instruction with a name is one that the decoder lacks, or lacks an operand of.
+    /// Fault of the refusal. A decoder error with a mnemonic is [`FaultKind::NotImplemented`].
     fn fault(&self) -> FaultKind {
         match self {
             Self::Undecoded(error) if error.mnemonic().is_some() => FaultKind::NotImplemented(error.reason()),
@@ -38,7 +38,7 @@ pub(crate) struct Program<const L: usize> {
     pub ops: Vec<MicroOp<L>>,
     /// Micro-operation of each dword of the code.
     pub index: Vec<u32>,
-    /// Why some instructions cannot run; reported if they are reached.
+    /// Reasons that some instructions cannot run, which are reported if they are reached.
     pub refusals: Vec<Refusal>,
     /// Constants that vector instructions read, in the rows after the spare ones.
     pub constants: Vec<u32>,

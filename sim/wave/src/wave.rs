@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The state of one wavefront and how instructions reach its registers.
+//! State of one wavefront, and access of instructions to its registers.
 
 use crate::hardware::{mode, slot};
 use crate::memory::Translator;
@@ -39,7 +39,7 @@ pub(crate) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// A wave less, which the workgroup's barrier no longer waits for.
+    /// Removes a wave that has ended. The workgroup's barrier no longer waits for it.
     pub fn ended(&mut self) {
         self.waves -= 1;
         if self.arrived >= self.waves {
@@ -54,7 +54,7 @@ impl Group<'_> {
     }
 }
 
-/// A named barrier: how many waves must signal it, how many have done so in this round, and the rounds that are over.
+/// A named barrier: number of waves that must signal it, number of signals in this round, and completed rounds.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Named {
     pub members: u32,
@@ -81,7 +81,7 @@ pub(crate) struct Wave<const L: usize> {
     pub s: [u32; slot::PADDED],
     /// All ones in active lanes, else zero.
     pub mask: Row<L>,
-    /// Every lane is active.
+    /// True if every lane is active.
     pub full: bool,
     /// Scalar condition code.
     pub scc: bool,
@@ -89,9 +89,9 @@ pub(crate) struct Wave<const L: usize> {
     pub mode: u32,
     /// gfx12's `SCHED_MODE`: which dependencies hardware waits for. Here none has to be waited for.
     pub sched_mode: u32,
-    /// f32 denormals are flushed.
+    /// True if f32 denormals are flushed.
     pub flush32: bool,
-    /// f16 and f64 denormals are flushed.
+    /// True if f16 and f64 denormals are flushed.
     pub flush64: bool,
     /// Small floats that overflow become the greatest finite value: [`mode::FP16_OVERFLOW`].
     pub saturates: bool,
@@ -166,7 +166,7 @@ impl<const L: usize> Wave<L> {
         }
     }
 
-    /// Puts a program's constants into the registers where it looks for them.
+    /// Writes a program's constants to the registers that it reads them from.
     pub fn set_constants(&mut self, constants: &[u32]) {
         self.v.truncate(self.vgprs + SPARE_ROWS);
         self.v.extend(constants.iter().map(|&value| Row([value; L])));

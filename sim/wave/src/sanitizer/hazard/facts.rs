@@ -22,7 +22,7 @@ bitflags::bitflags! {
         /// `VMEM` ops with flat addresses.
         const FLAT = 1 << 5;
         const LDS = 1 << 6;
-        /// Writes memory, and its data have more than 64 bits.
+        /// Store of more than 64 bits of data.
         const WIDE_STORE = 1 << 7;
         /// A transcendental function.
         const TRANS = 1 << 8;
@@ -38,7 +38,7 @@ bitflags::bitflags! {
         const DOT = 1 << 13;
         /// Reads other lanes of a row.
         const DPP = 1 << 14;
-        /// Writes part of its destination, with bits that were moved there.
+        /// Writes part of its destination, with shifted bits.
         const PARTIAL = 1 << 15;
         /// `v_readlane`, `v_writelane`.
         const LANE = 1 << 16;
@@ -69,7 +69,7 @@ bitflags::bitflags! {
     }
 }
 
-/// Registers that follow each other: from 0 on those of lanes, then accumulation registers, then scalar slots.
+/// Consecutive registers, numbered from 0: vector registers, then accumulation registers, then scalar slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Regs {
     first: u16,
@@ -111,7 +111,7 @@ impl Regs {
         slots.map(|n| usize::from(n - Self::SCALARS)).filter(|slot| *slot < slot::NULL)
     }
 
-    /// In assembly.
+    /// Name in assembly.
     pub fn name(self) -> String {
         let range = |letter: &str, first: u16| match self.count {
             1 => format!("{letter}{first}"),
@@ -135,7 +135,7 @@ impl Regs {
 pub(crate) struct Facts {
     pub op: Op,
     pub kind: Kind,
-    /// Wait states that it takes: one, but for `s_nop`.
+    /// Wait states that it takes: one, except for `s_nop`.
     pub states: u8,
     /// Passes of a matrix op of CDNA and gfx1250.
     pub passes: u8,
@@ -143,13 +143,13 @@ pub(crate) struct Facts {
     slots: [Option<Regs>; 6],
     /// Both halves of a pair of ops.
     second: Option<Box<Facts>>,
-    /// The destination is a source as well.
+    /// True if the destination is a source as well.
     reads_dst: bool,
-    /// The first source is a destination as well.
+    /// True if the first source is a destination as well.
     writes_src: bool,
     /// It reads `src_flat_scratch_base_lo` or `_hi`, which s102 and s103 are on gfx1250.
     pub scratch_base: Option<Regs>,
-    /// It has a constant of 32 bits behind it.
+    /// True if a 32-bit constant follows it.
     pub has_literal: bool,
     /// The immediate: of `s_waitcnt_depctr` and other waits, and the hardware register of `s_setreg` and `s_getreg`.
     pub simm: u16,
@@ -244,7 +244,7 @@ impl Facts {
         self.kind.contains(Kind::VMEM) && !self.kind.contains(Kind::FLAT_ENCODED) && self.slots[3].is_some()
     }
 
-    /// The matrix op that it is, or is of one piece with: one that has its scales.
+    /// Facts of the matrix op itself, or of the one that follows in the same instruction and takes its scales.
     pub fn matrix(&self) -> &Facts {
         self.second.as_deref().filter(|_| self.op.loads_scales()).unwrap_or(self)
     }
@@ -264,7 +264,7 @@ impl Facts {
 pub(crate) enum AluCounter {
     /// Vector results of vector arithmetic.
     VaVdst,
-    /// Scalar ones.
+    /// Scalar results of vector arithmetic.
     VaSdst,
     /// Sources of vector memory.
     VmVsrc,
@@ -308,7 +308,7 @@ fn kind(inst: &Inst, slots: &[Option<Regs>; 6]) -> Kind {
     let is_partial = vector
         && match inst.sdwa {
             Some(sdwa) => !matches!(inst.format, Vopc) && sdwa.dst != Select::Dword,
-            // Of those that convert to fp8 it is the byte or the word that is written.
+            // Conversions to fp8 choose the byte or the word that they write.
             None => inst.op_sel >> 2 != 0 && (rounds_by_chance(inst.op) || inst.op_sel >> 3 != 0),
         };
     let sends = matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt | Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64);
@@ -391,7 +391,7 @@ fn rounds_by_chance(op: Op) -> bool {
 }
 
 /// Passes of a matrix op, as LLVM schedules them (`SISchedule.td`; `llvm-mca -instruction-tables` prints them as the
-/// cycles of the unit). They go by the shape, which the mnemonic has and nothing else of the row.
+/// cycles of the unit). They depend on the shape, which is in the mnemonic only.
 fn passes(inst: &Inst) -> u8 {
     let name = inst.op.name();
     let full = if name.contains("_4x4x") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! History of a wave's instructions, and a look back from an instruction at those before it.
+//! History of a wave's instructions, and searches in it for earlier ones.
 
 use super::facts::{Facts, Kind, Regs};
 use sim_isa::Target;
@@ -43,7 +43,7 @@ pub(crate) struct Look<'a> {
     /// The instruction, and its number.
     pub this: &'a Facts,
     pub number: u32,
-    /// Of all instructions of the program.
+    /// Facts of all instructions of the program.
     pub facts: &'a [Facts],
     /// The instructions of each micro-operation.
     pub of: &'a [Range<u32>],
@@ -55,7 +55,7 @@ pub(crate) struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    /// The instructions before this one as the wave came through them, the last first.
+    /// The instructions that the wave executed before this one, the last first.
     pub fn back(&self) -> impl Iterator<Item = (u32, &'a Facts)> {
         let (of, facts) = (self.of, self.facts);
         let of_this = of[self.op as usize].start..self.number;

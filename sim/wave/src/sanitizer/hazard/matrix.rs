@@ -110,8 +110,8 @@ fn matrix_for_matrix(look: &Look) -> Option<Hazard> {
         let (other, first, states) = look.nearest(19, |facts| writes(facts, regs))?;
         finding(regs, (other, states), for_factor(look, first))
     };
-    // What has written a part of it counts behind one that has written all of it, too: compilers have it so from LLVM
-    // 24 on, LLVM 22 looks at the last one alone.
+    // A write of a part counts even before a later write of the whole: compilers do so from LLVM 24 on, LLVM 22 checks
+    // the last one alone.
     let addend_of = |regs: Regs| {
         let mut writers = look.within(19).filter(|(_, facts, _)| writes(facts, regs));
         writers.find_map(|(other, first, states)| {
