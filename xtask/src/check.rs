@@ -2,6 +2,8 @@
 
 //! `cargo xtask check`: static checks, which no test makes.
 
+use std::process::Command;
+
 use clap::CommandFactory;
 
 use crate::Arguments;
@@ -12,6 +14,7 @@ use crate::imports;
 use crate::layout::Layout;
 use crate::lock_free;
 use crate::prose;
+use crate::setup;
 use crate::steps::Steps;
 use crate::widths;
 
@@ -32,11 +35,22 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     steps.step("Imports", |_| imports::check(&layout.root))?;
     steps.step("Lock-free structures", |_| lock_free::check(&layout.root))?;
     steps.step("Documentation's links, commands and tables", |_| docs::check(&layout.root, &Arguments::command()))?;
+    book(layout, steps)?;
     steps.step("First words of doc comments", |_| prose::check(&layout.root))?;
     steps.step("Widths of comments", |_| widths::check(&layout.root))?;
     cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;
     device_binaries(layout, steps, device_binaries::DEFAULT_TOOLCHAIN)
+}
+
+/// Builds the book of `docs/`.
+fn book(layout: &Layout, steps: &Steps) -> Result<()> {
+    setup::mdbook(layout, steps)?;
+    steps.step("The book", |step| {
+        let mut mdbook = Command::new(layout.venv_program("mdbook"));
+        mdbook.arg("build").arg(&layout.root);
+        step.run(mdbook)
+    })
 }
 
 /// Verifies that the checked-in device binaries, and the lists of their targets, match a build of their sources.

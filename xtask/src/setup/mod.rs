@@ -120,6 +120,14 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_onnx(layout, steps)
 }
 
+/// Sets up mdBook, which needs [`sources`].
+///
+/// # Errors
+/// When pip fails.
+pub fn mdbook(layout: &Layout, steps: &Steps) -> Result<()> {
+    python::ensure_mdbook(layout, steps)
+}
+
 /// Sets up [`sim()`], and Triton's compiler.
 ///
 /// # Errors
