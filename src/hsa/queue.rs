@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! User-mode queues (HSA Runtime 2.5), which are made and destroyed here. Their packets are written by [`crate::ring`].
+//! User-mode queues (HSA Runtime 2.5), which are made and destroyed here. Their packets are written by `ring`.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
