@@ -124,8 +124,8 @@ impl<'a> Batch<'a> {
         });
         let mut flags = flags(target, number);
         if compiler == Compiler::Clang14 {
-            // With registers that are indexed by values which differ between lanes, it writes the high half of 64 bits over
-            // the low one.
+            // With registers that are indexed by values which differ between lanes, it writes the high half of 64 bits
+            // over the low one.
             flags.retain(|flag| flag != "-mllvm" && !flag.contains("divergent-register-indexing"));
         }
         Self::of(layout, target, compiler, &number.to_string(), flags, kernels.collect())

@@ -83,8 +83,8 @@ typedef struct {
 #else
 #define HIDE(x)
 #endif
-// From clang 14, which divides numbers without a sign that are extended from ones with a sign as if they were short, and
-// makes x of x | ~0.
+// From clang 14, which divides numbers without a sign that are extended from ones with a sign as if they were short,
+// and makes x of x | ~0.
 #ifdef __HIP__
 #define HIDE_OLD(x) if (sizeof(x) >= 4) HIDE(x)
 #else

@@ -72,8 +72,8 @@ INLINE f64 round_lane(f64 a) {
 INLINE f32 round_lane(f32 a) { return (f32)round_lane((f64)a); }
 INLINE f16 round_lane(f16 a) { return (f16)(f32)round_lane((f64)a); }
 
-// The same of each lane, whose numbers are known: without optimisation clang 14 loses the high half of a lane of 64 bits
-// that is written by a number in a register.
+// The same of each lane, whose numbers are known: without optimisation clang 14 loses the high half of a lane of 64
+// bits that is written by a number in a register.
 #define EACH(name, parameters, whole, first, second, third, fourth)                                     \
   template <typename T> INLINE T name parameters {                                                      \
     if constexpr (parts<T>::count == 1) {                                                               \
