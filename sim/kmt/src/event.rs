@@ -3,7 +3,8 @@
 //! Events, which host threads wait for (`kfd_events.c`).
 //!
 //! Setting an auto-reset event releases the threads that wait for it, or, if there are none, the next thread that
-//! waits. A device sets an event by its number, which a signal holds next to the address of the event's mailbox.
+//! waits. A wait for any of several events takes all of them that are set. A device sets an event by its number, which a
+//! signal holds next to the address of the event's mailbox.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -82,14 +83,17 @@ impl Events {
             seen.push((state.signaled, state.count));
             state.signaled &= !state.resets_itself;
         }
+        // The thread waits only for events that are not set yet. A new set of another event is kept for the next wait.
+        let missing = || ids.iter().zip(&seen).filter(|(_, (signaled, _))| !signaled).map(|(id, _)| id);
         let adjust = |table: &mut Table, by: isize| {
-            for id in ids {
+            for id in missing() {
                 if let Some(state) = table.events.get_mut(id) {
                     state.waiters = state.waiters.saturating_add_signed(by);
                 }
             }
         };
         adjust(&mut table, 1);
+        let mut is_late = false;
         let result = loop {
             let mut set = ids.iter().zip(&seen).map(|(id, &(signaled, count))| match table.events.get(id) {
                 Some(state) => Ok(signaled || state.count != count),
@@ -101,15 +105,14 @@ impl Events {
                 set.try_fold(false, |met, set| set.map(|set| met || set))
             };
             match met {
+                // A timeout counts only if nothing was set meanwhile.
+                Ok(false) if is_late => break Err(Status::WAIT_TIMEOUT),
                 Ok(false) => {}
                 other => break other.map(drop),
             }
             match deadline {
                 None => self.changed.wait(&mut table),
-                Some(deadline) if self.changed.wait_until(&mut table, deadline).timed_out() => {
-                    break Err(Status::WAIT_TIMEOUT);
-                }
-                Some(_) => {}
+                Some(deadline) => is_late = self.changed.wait_until(&mut table, deadline).timed_out(),
             }
         };
         adjust(&mut table, -1);
@@ -256,7 +259,7 @@ pub unsafe extern "C" fn hsaKmtWaitOnMultipleEvents(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::thread;
+    use std::thread::{self, JoinHandle};
 
     use super::*;
 
@@ -294,6 +297,59 @@ mod tests {
         assert_eq!(events.wait(&[1, 2], true, SOON), Ok(()));
     }
 
+    /// ROCR 5.2.3 has one event for all queues, so that another thread may take it (`docs/status/findings.md`).
+    #[test]
+    fn a_wait_for_any_takes_all_that_are_set() {
+        let events = events(&[true, true, false]);
+        (1..=3).for_each(|id| events.set(id));
+        assert_eq!(events.wait(&[1, 2, 3], false, SOON), Ok(()));
+        assert_eq!(events.wait(&[1], true, SOON), Err(Status::WAIT_TIMEOUT));
+        assert_eq!(events.wait(&[2], true, SOON), Err(Status::WAIT_TIMEOUT));
+        assert_eq!(events.wait(&[3], true, SOON), Ok(()));
+    }
+
+    /// Starts a wait for all of `ids`, and returns once it waits for event 1.
+    fn start(events: &Arc<Events>, ids: &'static [u32], timeout: Option<Duration>) -> JoinHandle<Result<(), Status>> {
+        let thread = thread::spawn({
+            let events = Arc::clone(events);
+            move || events.wait(ids, true, timeout)
+        });
+        while events.table.lock().events[&1].waiters < 1 {
+            thread::yield_now();
+        }
+        thread
+    }
+
+    #[test]
+    fn an_event_set_again_during_a_wait_for_others_lets_the_next_wait_go() {
+        let events = Arc::new(events(&[true, true]));
+        events.set(2);
+        let thread = start(&events, &[1, 2], None);
+        events.set(2);
+        events.set(1);
+        assert_eq!(thread.join().unwrap(), Ok(()));
+        assert_eq!(events.wait(&[1], true, SOON), Err(Status::WAIT_TIMEOUT));
+        assert_eq!(events.wait(&[2], true, SOON), Ok(()));
+    }
+
+    #[test]
+    fn an_event_set_as_the_time_is_up_is_not_lost() {
+        let events = Arc::new(events(&[true]));
+        let timeout = Duration::from_millis(100);
+        let thread = start(&events, &[1], Some(timeout));
+        let mut table = events.table.lock();
+        // The thread cannot leave its wait without the lock, so its time is up before the event is set.
+        let held = Instant::now();
+        while held.elapsed() <= timeout {
+            thread::yield_now();
+        }
+        if table.events[&1].waiters == 1 {
+            table.events.get_mut(&1).unwrap().set();
+            drop(table);
+            assert_eq!(thread.join().unwrap(), Ok(()));
+        }
+    }
+
     #[test]
     fn every_thread_that_waits_is_let_go() {
         let events = Arc::new(events(&[true]));
@@ -313,13 +369,7 @@ mod tests {
     #[test]
     fn the_wait_for_an_event_that_is_destroyed_fails() {
         let events = Arc::new(events(&[true]));
-        let thread = thread::spawn({
-            let events = Arc::clone(&events);
-            move || events.wait(&[1], true, None)
-        });
-        while events.table.lock().events[&1].waiters < 1 {
-            thread::yield_now();
-        }
+        let thread = start(&events, &[1], None);
         events.table.lock().events.clear();
         events.changed.notify_all();
         assert_eq!(thread.join().unwrap(), Err(Status::ERROR));
