@@ -132,7 +132,7 @@ const REFUSAL: &str = "has no access to the memory of the buffer";
 impl<'a> Run<'a> {
     /// Returns all runs that `target` has enough GPUs for. If `target` is one GPU without settings, on the sim's own
     /// library, each run gets as many of it as it needs. Debian's ROCR is excluded: at the end of a process with eight
-    /// devices, its `hsa_queue_destroy` hangs in 1 process of 150.
+    /// devices, its `hsa_queue_destroy` hung in 5 of 600 processes (`docs/status/findings.md`).
     fn all(models: &'a [Model], target: &Target, hsa: &Hsa) -> Result<Vec<Self>> {
         let is_any_machine = target.agents() == target.as_ref() && matches!(hsa, Hsa::Sim);
         let has_peers = !["peers=no", "bar=small", "bar=none"].iter().any(|lack| target.agents().contains(lack));
