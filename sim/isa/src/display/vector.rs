@@ -169,14 +169,16 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
                 || matches!(inst.op, Op::VWmmaF1616x16x16F16 | Op::VWmmaBf1616x16x16Bf16)
                 || info.src.iter().any(|ty| matches!(ty, Ty::V2F16 | Ty::V2BF16 | Ty::V2I16 | Ty::V2F32));
             if inst.op.has(Flags::TILES.union(Flags::SPARSE)) {
-                match inst.op_sel {
+                let sets = if inst.op.has(Flags::REUSES) { 3 } else { 7 };
+                match inst.op_sel & sets {
                     0 => {}
                     set => write!(f, " index_key:{set}")?,
                 }
-            } else if inst.op.has(Flags::REUSES) {
+            }
+            if inst.op.has(Flags::REUSES) {
                 f.write_str(if inst.op_sel & 4 != 0 { " matrix_a_reuse" } else { "" })?;
                 f.write_str(if inst.op_sel_hi & 4 != 0 { " matrix_b_reuse" } else { "" })?;
-            } else if inst.op_sel & all != 0 {
+            } else if inst.op_sel & all != 0 && !inst.op.has(Flags::SPARSE) {
                 list(f, "op_sel", inst.op_sel, sources)?;
             }
             if halves && inst.op_sel_hi & all != if inst.op.has(Flags::MIX) { 0 } else { all } {

@@ -19,6 +19,8 @@ use sim_isa::Op;
 trait Layout {
     /// Of each four elements along K, A has two; bits of source 2 say which, and D is C.
     const SPARSE: bool = false;
+    /// The indices fill their registers: there is no other set to choose.
+    const ONE_SET: bool = false;
     /// The lane, before its 16 are added, and the place in it of element `k` of `inner` in a wave of `lanes`; elements
     /// have so many bits.
     fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize);
@@ -26,6 +28,12 @@ trait Layout {
     #[inline(always)]
     fn sparse_factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
         Self::factor(k, inner, lanes, bits)
+    }
+    /// The lane, before its 16 are added, and the bit where the index of stored element `at` of `count` in `lane` of a
+    /// sparse A is.
+    #[inline(always)]
+    fn index(lane: usize, at: usize, _count: usize) -> (usize, usize) {
+        (lane, 2 * at)
     }
     /// The row of C or D in register `r` of `lane`.
     fn row(r: usize, lane: usize, lanes: usize) -> usize;
@@ -96,6 +104,32 @@ impl Layout for HalfSparse {
     #[inline(always)]
     fn sparse_factor(k: usize, _: usize, _: usize, _: usize) -> (usize, usize) {
         (k / 16 * 16, k % 16)
+    }
+
+    #[inline(always)]
+    fn row(r: usize, lane: usize, lanes: usize) -> usize {
+        Split::row(r, lane, lanes)
+    }
+}
+
+/// gfx1250's `v_swmmac_*`: factors as on RDNA4, but lane *m* has the indices of the first half of both lanes' elements,
+/// lane *m* + 16 those of the second half; of each the lower lane's elements have the lower bits. AMD's hip-fpsan has
+/// measured it; AMD's hipconv has the same for 16 bits, its simulator rocjitsu for 8.
+struct Crossed;
+
+impl Layout for Crossed {
+    const SPARSE: bool = true;
+    const ONE_SET: bool = true;
+
+    #[inline(always)]
+    fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
+        Split::factor(k, inner, lanes, bits)
+    }
+
+    #[inline(always)]
+    fn index(lane: usize, at: usize, count: usize) -> (usize, usize) {
+        let half = count / 2;
+        (at / half * 16, 2 * (lane / 16 * half + at % half))
     }
 
     #[inline(always)]
@@ -197,6 +231,19 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VSwmmacF3216x16x32Fp8Bf8 => float32::<Sparse, Fp8, Bf8, 32, L>,
         Op::VSwmmacF3216x16x32Bf8Fp8 => float32::<Sparse, Bf8, Fp8, 32, L>,
         Op::VSwmmacF3216x16x32Bf8Bf8 => float32::<Sparse, Bf8, Bf8, 32, L>,
+        Op::VSwmmacF3216x16x64F16 => float32::<Crossed, F16, F16, 64, L>,
+        Op::VSwmmacF3216x16x64Bf16 => float32::<Crossed, Bf16, Bf16, 64, L>,
+        Op::VSwmmacF1616x16x64F16 => both_halves::<Crossed, F16, F16, F16, 64, L>,
+        Op::VSwmmacBf1616x16x64Bf16 => both_halves::<Crossed, Bf16, Bf16, Bf16, 64, L>,
+        Op::VSwmmacI3216x16x128Iu8 => integer::<Crossed, 8, 128, L>,
+        Op::VSwmmacF3216x16x128Fp8Fp8 => float32::<Crossed, Fp8, Fp8, 128, L>,
+        Op::VSwmmacF3216x16x128Fp8Bf8 => float32::<Crossed, Fp8, Bf8, 128, L>,
+        Op::VSwmmacF3216x16x128Bf8Fp8 => float32::<Crossed, Bf8, Fp8, 128, L>,
+        Op::VSwmmacF3216x16x128Bf8Bf8 => float32::<Crossed, Bf8, Bf8, 128, L>,
+        Op::VSwmmacF1616x16x128Fp8Fp8 => both_halves::<Crossed, Fp8, Fp8, F16, 128, L>,
+        Op::VSwmmacF1616x16x128Fp8Bf8 => both_halves::<Crossed, Fp8, Bf8, F16, 128, L>,
+        Op::VSwmmacF1616x16x128Bf8Fp8 => both_halves::<Crossed, Bf8, Fp8, F16, 128, L>,
+        Op::VSwmmacF1616x16x128Bf8Bf8 => both_halves::<Crossed, Bf8, Bf8, F16, 128, L>,
         Op::VWmmaF3216x16x4F32 => float32::<Split, F32, F32, 4, L>,
         Op::VWmmaF3216x16x32F16 => float32::<Eights, F16, F16, 32, L>,
         Op::VWmmaF3216x16x32Bf16 => float32::<Eights, Bf16, Bf16, 32, L>,
@@ -237,26 +284,65 @@ fn start<T: Layout, const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, part: usize
     source(wave, op, if T::SPARSE { 3 } else { 2 }, part, lane)
 }
 
-/// Where in a lane of a sparse A the element at `place` of the dense row is. `op_sel` chooses among the sets of indices
-/// in a register.
+/// Where in a lane stored element `n` of a sparse A's row is.
 #[inline(always)]
-fn stored<T: Layout, const K: usize, const L: usize>(
+fn stored<T: Layout, const K: usize, const L: usize>(n: usize, bits: usize) -> (usize, usize) {
+    let (lane, place) = T::sparse_factor(n / 2 * 4, K, L, bits);
+    (lane, place / 2 + n % 2)
+}
+
+/// Stops the kernel if a set of indices is chosen where there is one only: LLVM then takes the upper half of them, with
+/// zeros in place of the rest.
+#[inline(always)]
+fn check_set<T: Layout, const L: usize>(op: &MicroOp<L>) -> Step {
+    if T::ONE_SET && op.op_sel & 3 != 0 {
+        let what = "index_key of a v_swmmac of gfx1250".to_owned();
+        return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
+    }
+    Ok(())
+}
+
+/// For each stored element of row `m` of a sparse A the one of a column of B that it meets. `op_sel` chooses among the
+/// sets of indices in a register. The second half is not used; nothing is if A is dense.
+#[inline(always)]
+fn met<T: Layout, const K: usize, const L: usize>(
     wave: &Wave<L>,
     op: &MicroOp<L>,
     bits: usize,
-    lane: usize,
-    place: usize,
-) -> Option<usize> {
-    // As many as the last element's place tells.
-    let present = T::sparse_factor(K - 1, K, L, bits).1.div_ceil(2);
-    let set = 2 * present * usize::from(op.op_sel & 3) % 32;
-    let index = source(wave, op, 2, 0, lane) >> set;
-    let pair = place / 4 * 2;
-    (pair..pair + 2).find(|at| (index >> (2 * at) & 3) as usize == place % 4)
+    m: usize,
+) -> [usize; K] {
+    let mut met = [0; K];
+    if T::SPARSE {
+        // As many as the last element's place tells.
+        let count = T::sparse_factor(K - 1, K, L, bits).1.div_ceil(2);
+        let set = 2 * count * usize::from(op.op_sel & 3) % 32;
+        for (n, met) in met[..K / 2].iter_mut().enumerate() {
+            let (lane, at) = stored::<T, K, L>(n, bits);
+            let (lane, bit) = T::index(lane, at, count);
+            let index = source(wave, op, 2, (set + bit) / 32, m + lane) >> ((set + bit) % 32) & 3;
+            *met = n / 2 * 4 + index as usize;
+        }
+    }
+    met
+}
+
+/// Adds up the products of a row of A and a column of B.
+#[inline(always)]
+fn dot<T: Layout, N: Copy, S, const K: usize>(
+    (row, met): (&[N; K], &[usize; K]),
+    column: &[N; K],
+    start: S,
+    add: impl Fn(S, N, N) -> S,
+) -> S {
+    if T::SPARSE {
+        row[..K / 2].iter().zip(met).fold(start, |sum, (a, met)| add(sum, *a, column[*met]))
+    } else {
+        row.iter().zip(column).fold(start, |sum, (a, b)| add(sum, *a, *b))
+    }
 }
 
 /// The bits of element `k` of row `m` of A (`i` 0) or of column `m` of B (1), and its place among those of its lane.
-/// Elements that a sparse A lacks are zero.
+/// A sparse A has half as many elements.
 #[inline(always)]
 fn element<T: Layout, const K: usize, const L: usize>(
     wave: &Wave<L>,
@@ -266,14 +352,11 @@ fn element<T: Layout, const K: usize, const L: usize>(
     m: usize,
     k: usize,
 ) -> (u32, usize) {
-    let (mut lane, mut place) = T::factor(k, K, L, bits);
-    if T::SPARSE && i == 0 {
-        (lane, place) = T::sparse_factor(k, K, L, bits);
-        match stored::<T, K, L>(wave, op, bits, m + lane, place) {
-            Some(stored) => place = stored,
-            None => return (0, 0),
-        }
-    }
+    let (lane, place) = match i {
+        0 if T::SPARSE && k >= K / 2 => return (0, 0),
+        0 if T::SPARSE => stored::<T, K, L>(k, bits),
+        _ => T::factor(k, K, L, bits),
+    };
     let first = place * bits;
     (source(wave, op, i, first / 32, m + lane) >> (first % 32), place)
 }
@@ -304,12 +387,14 @@ fn products<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
 ) -> [[f32; L]; 8] {
     let lines: [[f32; K]; 16] = std::array::from_fn(|m| line::<T, A, K, L>(wave, op, 0, m));
     let columns: [[f32; K]; 16] = std::array::from_fn(|n| line::<T, B, K, L>(wave, op, 1, n));
+    let met: [[usize; K]; 16] = std::array::from_fn(|m| met::<T, K, L>(wave, op, A::BITS, m));
     let mut result = [[0.0; L]; 8];
     for (r, result) in result[..rows(L)].iter_mut().enumerate() {
         for (lane, result) in result.iter_mut().enumerate() {
-            let (row, column) = (&lines[T::row(r, lane, L)], &columns[lane % 16]);
+            let m = T::row(r, lane, L);
             let start = f64::from(c(r, lane));
-            *result = row.iter().zip(column).fold(start, |sum, (a, b)| sum + f64::from(*a) * f64::from(*b)) as f32;
+            let add = |sum, a, b| sum + f64::from(a) * f64::from(b);
+            *result = dot::<T, f32, f64, K>((&lines[m], &met[m]), &columns[lane % 16], start, add) as f32;
         }
     }
     result
@@ -326,6 +411,7 @@ fn float32<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
+    check_set::<T, L>(op)?;
     let d =
         products::<T, A, B, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(start::<T, L>(wave, op, r, lane))));
     for (r, row) in d[..rows(L)].iter().enumerate() {
@@ -360,6 +446,7 @@ fn both_halves<T: Layout, A: Element, B: Element, O: Half, const K: usize, const
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
+    check_set::<T, L>(op)?;
     let d = products::<T, A, B, K, L>(wave, op, |r, lane| {
         c_modified(op, O::get(start::<T, L>(wave, op, r / 2, lane) >> (16 * (r % 2))))
     });
@@ -391,6 +478,7 @@ fn integer<T: Layout, const BITS: usize, const K: usize, const L: usize>(
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
+    check_set::<T, L>(op)?;
     if op.neg & 4 != 0 {
         let what = "negated C of an integer matrix op".to_owned();
         return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
@@ -404,13 +492,15 @@ fn integer<T: Layout, const BITS: usize, const K: usize, const L: usize>(
     };
     let lines: [[i32; K]; 16] = std::array::from_fn(|m| line(0, m));
     let columns: [[i32; K]; 16] = std::array::from_fn(|n| line(1, n));
+    let met: [[usize; K]; 16] = std::array::from_fn(|m| met::<T, K, L>(wave, op, BITS, m));
     let d: [Row<L>; 8] = std::array::from_fn(|r| {
         Row(std::array::from_fn(|lane| {
             if r >= rows(L) {
                 return 0;
             }
-            let (row, column) = (&lines[T::row(r, lane, L)], &columns[lane % 16]);
-            let dot: i32 = row.iter().zip(column).map(|(a, b)| a * b).sum();
+            let m = T::row(r, lane, L);
+            let column = &columns[lane % 16];
+            let dot = dot::<T, i32, i32, K>((&lines[m], &met[m]), column, 0, |sum, a, b| sum + a * b);
             let sum = i64::from(dot) + i64::from(start::<T, L>(wave, op, r, lane) as i32);
             if op.clamp { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32 } else { sum as u32 }
         }))

@@ -498,6 +498,9 @@ pub fn faults() {
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 12, 8), 0x1",
         "v_cvt_scale_pk8_f32_fp8 v[0:7], v[8:9], v10 scale_sel:1",
         "v_cvt_scale_pk8_f32_fp4 v[0:7], v8, v10 scale_sel:1",
+        "v_swmmac_bf16f32_16x16x64_bf16 v[24:31], v[0:7], v[8:23], v32",
+        "v_swmmac_f32_16x16x64_f16 v[24:31], v[0:7], v[8:23], v32 index_key:1",
+        "v_swmmac_i32_16x16x128_iu8 v[24:31], v[0:7], v[8:23], v[32:33] index_key:1",
         "v_wmma_ld_scale_paired_b32 v0, v1",
         "v_wmma_scale_f32_16x16x128_f8f6f4 v[0:7], v[8:23], v[24:39], 0, 1.0, v2",
     ] {
