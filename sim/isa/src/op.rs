@@ -107,7 +107,7 @@ impl Op {
     /// The type of the narrow sources of a [`Flags::MIX`] op.
     pub(crate) fn mixed_half(self) -> Ty {
         match self {
-            Op::VFmaMixF32Bf16 | Op::VFmaMixloBf16 | Op::VFmaMixhiBf16 => Ty::BF16,
+            Op::VFmaMixF32Bf16 | Op::VFmaMixloBf16 | Op::VFmaMixhiBf16 => Ty::V2BF16,
             _ => Ty::F16,
         }
     }

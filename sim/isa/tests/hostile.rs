@@ -158,6 +158,8 @@ fn gfx1250_has_its_own_opcodes_literals_and_tuples() {
     assert!(decode(Target::Gfx1200, &[0xbe80_00e6]).is_err());
     // global_load_b64 v[1:2], v2, s[4:5]
     assert!(matches!(fault(&[0xee05_4004, 1, 2]), DecodeFault::Operand { code: 1, .. }));
+    // Of 1024 registers a tuple may have some before and some behind v256.
+    assert_eq!(text(&[0xdbfc_11b0, 0xfe00_0082]), "ds_load_b128 v[254:257], v130 offset:4528");
     assert_eq!(text(&[0xec05_0004, 1, 2]), "flat_load_b32 v1, v2, s[4:5]");
     // global_load_b32 v1, v2, s[4:5] offset:16 scale_offset th:TH_LOAD_NT scope:SCOPE_SYS nv
     let words = [0xee05_0084, 0x001d_0001, 0x0000_1002];

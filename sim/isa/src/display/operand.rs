@@ -109,7 +109,8 @@ fn inline(f: &mut Formatter<'_>, bits: u64, ty: Ty) -> fmt::Result {
     if (-16..=64).contains(&value) {
         return write!(f, "{value}");
     }
-    match float_constant(bits, ty) {
+    let low = || float_constant(bits, Ty::BF16).filter(|_| ty == Ty::V2BF16);
+    match float_constant(bits, ty).or_else(low) {
         Some(_) if ty == Ty::I16 => write!(f, "{bits:#x}"),
         Some(8) if matches!(ty, Ty::F64 | Ty::B64 | Ty::I64 | Ty::V4F64) => f.write_str("0.15915494309189532"),
         Some(8) => f.write_str("0.15915494"),
@@ -127,6 +128,7 @@ fn could_be_inline(bits: u32, ty: Ty) -> bool {
         Ty::B64 | Ty::I64 => small(i64::from(bits)),
         Ty::F16 => small(i64::from(bits as i16)) || float(bits & 0xffff, ty),
         Ty::BF16 => small(i64::from(bits as i16)) || float(bits & 0xffff, ty),
+        Ty::V2BF16 => small(i64::from(bits as i32)) || float(bits, Ty::BF16),
         Ty::I16 => small(i64::from(bits as i32)) || float(bits, Ty::B32),
         _ => small(i64::from(bits as i32)) || float(bits, ty),
     }

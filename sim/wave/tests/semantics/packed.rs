@@ -31,6 +31,9 @@ pub fn list(name: &str, bits: u8, count: usize, default: u8) -> String {
 
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
+    if machine.has(Op::VPkMulBf16) {
+        cases.extend(bf16_constants(machine, random));
+    }
     for op in implemented(machine).filter(move |op| format(machine, *op) == Some(Format::Vop3p)) {
         let name = op.name();
         for turn in 0..10 {
@@ -356,6 +359,27 @@ fn accumulation_registers(machine: Machine, _: Op, random: &mut Random) -> Case 
     let (copy, from) = if moves { ("\nv_accvgpr_mov_b32 a9, a7", 9) } else { ("", 7) };
     let text = format!("v_accvgpr_write_b32 a7, v4{copy}\nv_accvgpr_read_b32 v{DST}, a{from}");
     Case::new(text, before, after)
+}
+
+/// An inline constant beside bf16 is an f32, whose high half is the bf16: `op_sel` chooses it.
+fn bf16_constants(machine: Machine, random: &mut Random) -> [Case; 2] {
+    let mut before = State::random(machine, random);
+    let whole = |random: &mut Random| BF16.round(f64::from(random.below(100))) as u32;
+    for lane in before.lanes() {
+        before.v[0][lane] = whole(random) | whole(random) << 16;
+        before.v[4][lane] = F32.round(f64::from(random.below(100))) as u32;
+    }
+    let (mut packed, mut mixed) = (before.clone(), before.clone());
+    for lane in before.active_lanes() {
+        let half = |shift: u32| BF16.get(u64::from(before.v[0][lane] >> shift) & 0xffff);
+        let product = |shift: u32| BF16.round(half(shift) * 0.5) as u32;
+        packed.v[DST][lane] = product(0) | product(16) << 16;
+        mixed.v[DST][lane] = F32.round(half(0) * 2.0 + F32.get(before.v[4][lane].into())) as u32;
+    }
+    [
+        Case::new(format!("v_pk_mul_bf16 v{DST}, v0, 0.5 op_sel:[0,1]"), before.clone(), packed),
+        Case::new(format!("v_fma_mix_f32_bf16 v{DST}, v0, 2.0, v4 op_sel:[0,1,0] op_sel_hi:[1,1,0]"), before, mixed),
+    ]
 }
 
 fn packed_fmac(machine: Machine, random: &mut Random) -> Case {
