@@ -102,12 +102,12 @@ impl<'a, const L: usize> Meter<'a, L> {
     fn touch(&mut self, at: u32, touch: &Touch, wave: &mut Wave<L>, group: &mut Group<'_>, count: &mut Figures) {
         let op = &self.program.ops[at as usize];
         if touch.format == Format::Smem {
-            if let Some((_, bytes)) = exec::scalar_reach(touch.is_special, wave, group, op, touch.bytes) {
+            if let Some((_, bytes)) = exec::scalar_reach(touch.is_buffer, wave, group, op, touch.bytes) {
                 count.bytes += bytes;
             }
             return;
         }
-        let reach = exec::reach(touch.format, touch.is_special, wave, group, op, touch.bytes);
+        let reach = exec::reach(touch.format, touch.way, wave, group, op, touch.bytes);
         let Some(Reach { memory, partial, local, .. }) = reach else { return };
         let mut bytes = 0;
         self.places.clear();

@@ -23,7 +23,7 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// Only host lanes, anywhere.
-    fn host<const L: usize>(wave: &Wave<L>, lanes: u64) -> Self {
+    pub(super) fn host<const L: usize>(wave: &Wave<L>, lanes: u64) -> Self {
         let (mut first, mut last) = (u64::MAX, 0);
         for lane in each_lane(lanes) {
             first = first.min(wave.addresses[lane]);

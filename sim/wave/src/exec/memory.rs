@@ -12,6 +12,7 @@ use super::{atomic, transpose};
 use crate::fault::{Access, FaultKind};
 use crate::hardware::slot;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
+use crate::operand::SrcKind;
 use crate::wave::{Group, Row, Wave};
 use sim_isa::{Flags, Format, Op};
 
@@ -348,21 +349,23 @@ fn transposed_tile<S: Space, const BITS: usize, const DWORDS: usize, const L: us
     Ok(())
 }
 
-/// The LDS bytes of a lane's transfer: at the address in `register` plus the immediate offset, which counts on both
-/// sides, in 32 bits that wrap around. Bytes beyond the group segment are treated as in LDS accesses.
-fn lds_side<'a, const L: usize>(
+/// First LDS byte of a lane's asynchronous transfer: the address in the register plus the immediate offset, which counts
+/// on both sides, in 32 bits that wrap around.
+fn lds_side<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, lane: usize) -> usize {
+    let register = if op.src[1].kind == SrcKind::Vgpr { op.src[1].reg } else { op.dst };
+    wave.v[register as usize].0[lane].wrapping_add(op.mem.offset as u32) as usize
+}
+
+/// The lanes of an asynchronous transfer whose bytes are within the group segment. Hardware drops the others, whose
+/// address of memory may be any: Triton masks lanes by an LDS address that is out of range.
+pub(super) fn within_lds<const L: usize>(
     wave: &Wave<L>,
-    group: &'a mut Group<'_>,
+    group: &Group<'_>,
     op: &MicroOp<L>,
-    register: u16,
-    (lane, size): (usize, usize),
-) -> &'a mut [u8] {
-    let at = wave.v[register as usize].0[lane].wrapping_add(op.mem.offset as u32) as usize;
-    if at + size > group.lds.len() {
-        group.beyond_lds = [0; 16];
-        return &mut group.beyond_lds[..size];
-    }
-    &mut group.lds[at..at + size]
+    (lanes, size): (u64, u32),
+) -> u64 {
+    let is_within = |lane: &usize| lds_side(wave, op, *lane) + size as usize <= group.lds.len();
+    each_lane(lanes).filter(is_within).fold(0, |set, lane| set | 1 << lane)
 }
 
 /// `global_load_async_to_lds_*`: done at once, which a correct kernel cannot distinguish.
@@ -372,11 +375,15 @@ fn load_async<S: Space, const BYTES: usize, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     let lanes = addresses::<S, L>(wave, group, op, BYTES as u32)?;
-    check_host(wave, group, &lanes, BYTES as u32, Access::Read)?;
+    let lanes = Lanes::host(wave, within_lds(wave, group, op, (lanes.host, BYTES as u32)));
+    if lanes.host != 0 {
+        check_host(wave, group, &lanes, BYTES as u32, Access::Read)?;
+    }
     for lane in each_lane(lanes.host) {
         // SAFETY: `check_host` found this lane's bytes readable.
         let bytes = unsafe { (wave.addresses[lane] as *const [u8; BYTES]).read() };
-        lds_side(wave, group, op, op.dst, (lane, BYTES)).copy_from_slice(&bytes);
+        let at = lds_side(wave, op, lane);
+        group.lds[at..at + BYTES].copy_from_slice(&bytes);
     }
     Ok(())
 }
@@ -388,10 +395,14 @@ fn store_async<S: Space, const BYTES: usize, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     let lanes = addresses::<S, L>(wave, group, op, BYTES as u32)?;
-    check_host(wave, group, &lanes, BYTES as u32, Access::Write)?;
+    let lanes = Lanes::host(wave, within_lds(wave, group, op, (lanes.host, BYTES as u32)));
+    if lanes.host != 0 {
+        check_host(wave, group, &lanes, BYTES as u32, Access::Write)?;
+    }
     for lane in each_lane(lanes.host) {
+        let at = lds_side(wave, op, lane);
         let mut bytes = [0; BYTES];
-        bytes.copy_from_slice(lds_side(wave, group, op, op.src[1].reg, (lane, BYTES)));
+        bytes.copy_from_slice(&group.lds[at..at + BYTES]);
         // SAFETY: `check_host` found this lane's bytes writable.
         unsafe { (wave.addresses[lane] as *mut [u8; BYTES]).write(bytes) };
     }

@@ -47,7 +47,7 @@ pub(crate) use control::{copy_row, jump, nop, refused};
 pub(crate) use cross::indexed_move;
 pub(crate) use level::Level;
 pub(crate) use memory::lds_handler;
-pub(crate) use reach::{Reach, lanes as lanes_of, peek, reach, scalar_reach};
+pub(crate) use reach::{Reach, Way, lanes as lanes_of, peek, reach, scalar_reach};
 pub(crate) use wmma_small::load_scales;
 
 use crate::micro_op::Handler;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Addresses that a memory access will reach, for observers before the access.
 
-use super::address::{Buffer, ByLane, Flat, Global, Scratch, addresses};
+use super::address::{Buffer, ByLane, Flat, Global, Lanes, Scratch, addresses};
 use super::lanes::each_lane;
+use super::memory::within_lds;
 use super::scalar_memory::{extent, offset};
 use crate::fault::Access;
 use crate::micro_op::MicroOp;
@@ -21,10 +22,20 @@ pub(crate) struct Reach {
     pub span: (u64, u64),
 }
 
+/// Addresses of a vector access, other than those of its format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Plain,
+    /// Each lane has a dword at its number.
+    ByLane,
+    /// Asynchronous transfer between memory and LDS: lanes whose place in LDS is out of range access nothing.
+    Async,
+}
+
 /// Computes the addresses of a vector access of `size` bytes; `None` if it will be a fault.
 pub(crate) fn reach<const L: usize>(
     format: Format,
-    by_lane: bool,
+    way: Way,
     wave: &mut Wave<L>,
     group: &Group<'_>,
     op: &MicroOp<L>,
@@ -35,11 +46,15 @@ pub(crate) fn reach<const L: usize>(
         Format::Mubuf => addresses::<Buffer, L>(wave, group, op, size),
         Format::Flat => addresses::<Flat, L>(wave, group, op, size),
         Format::Scratch => addresses::<Scratch, L>(wave, group, op, size),
-        _ if by_lane => addresses::<ByLane, L>(wave, group, op, size),
+        _ if way == Way::ByLane => addresses::<ByLane, L>(wave, group, op, size),
         _ => addresses::<Global, L>(wave, group, op, size),
     };
     wave.global_accesses = accesses;
-    lanes.ok().map(|lanes| Reach { memory: lanes.host, partial: lanes.beyond, local: lanes.local, span: lanes.span })
+    let mut lanes = lanes.ok()?;
+    if way == Way::Async {
+        lanes = Lanes::host(wave, within_lds(wave, group, op, (lanes.host, size)));
+    }
+    Some(Reach { memory: lanes.host, partial: lanes.beyond, local: lanes.local, span: lanes.span })
 }
 
 /// The address of a scalar access of `size` bytes, and how many of them there are in its buffer; `None` if it will be a

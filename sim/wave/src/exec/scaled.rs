@@ -204,11 +204,13 @@ fn pack<S: Small, W: Wide, const CHANCE: bool, const L: usize>(
 }
 
 /// The byte of a scale, an exponent, that `lane` takes, and the lane it takes it from, as `scale_sel` says (MLIR's
-/// `getScaleSel`): lanes 16 apart share a dword of scales, and with formats of less than eight bits they take bytes of
-/// it side by side. What is left out has blocks of 16 elements for one scale, for which the sources differ.
+/// `getScaleSel`): lanes 16 apart share a dword of scales, one of the lower or of the upper half of the wave. Both take
+/// the same byte of it with formats of eight bits, and bytes side by side with others. What is left out has blocks of 16 elements for one scale, for which the sources differ.
 fn scale_at(bits: usize, select: u8, lane: usize) -> Option<(usize, u32)> {
     match (bits, select) {
-        (8, 0) => Some((lane % 16, 0)),
+        (8, 0..16) if select.is_multiple_of(2) => {
+            Some((usize::from(select >> 3) * 16 + lane % 16, u32::from(select >> 1 & 3)))
+        }
         (4 | 6, 0 | 2 | 4 | 6) => {
             Some((usize::from(select >> 2) * 16 + lane % 16, u32::from(select & 2) + (lane / 16 % 2) as u32))
         }

@@ -171,31 +171,10 @@ fn copy<const L: usize>(wave: &Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, 
                 let address = start
                     .filter(|_| x < descriptor.tensor[0])
                     .map(|start| memory.wrapping_add(start.wrapping_add(x).wrapping_mul(descriptor.element)));
-                let (offset, limit) = (u64::from(lds), group.lds.len() as u32);
-                let access = if stores { Access::Read } else { Access::Write };
-                let Some(local) = group.lds.get_mut(lds as usize..lds as usize + element) else {
-                    let size = element as u32;
-                    return Err(Stop::Fault(Box::new(FaultKind::LdsOutOfBounds {
-                        offset,
-                        size,
-                        limit,
-                        access,
-                        lane: 0,
-                    })));
-                };
-                match (address, stores) {
-                    (Some(address), true) => {
-                        let host = group.memory.check(address, element as u32, Access::Write, 0)?;
-                        // SAFETY: `check` found the element's bytes writable; LDS is the simulator's own memory.
-                        unsafe { std::ptr::copy_nonoverlapping(local.as_ptr(), host as *mut u8, element) };
-                    }
-                    (Some(address), false) => {
-                        let host = group.memory.check(address, element as u32, Access::Read, 0)?;
-                        // SAFETY: `check` found the element's bytes readable; LDS is the simulator's own memory.
-                        unsafe { std::ptr::copy_nonoverlapping(host as *const u8, local.as_mut_ptr(), element) };
-                    }
-                    (None, true) => {}
-                    (None, false) => local.fill(0),
+                // What is outside of the tensor is not stored, so its place in LDS may be none: Triton leaves out the padding of
+                // the last line of a tile.
+                if address.is_some() || !stores {
+                    move_element(group, address, (lds, element), stores)?;
                 }
                 lds = lds.wrapping_add(element as u32);
                 since_padding += descriptor.element;
@@ -207,6 +186,36 @@ fn copy<const L: usize>(wave: &Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, 
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// Moves an element between `address`, which a load may lack, and LDS.
+fn move_element(group: &mut Group<'_>, address: Option<u64>, (lds, element): (u32, usize), stores: bool) -> Step {
+    let (limit, size) = (group.lds.len() as u32, element as u32);
+    let access = if stores { Access::Read } else { Access::Write };
+    let Some(local) = group.lds.get_mut(lds as usize..lds as usize + element) else {
+        return Err(Stop::Fault(Box::new(FaultKind::LdsOutOfBounds {
+            offset: lds.into(),
+            size,
+            limit,
+            access,
+            lane: 0,
+        })));
+    };
+    match (address, stores) {
+        (Some(address), true) => {
+            let host = group.memory.check(address, size, Access::Write, 0)?;
+            // SAFETY: `check` found the element's bytes writable; LDS is the simulator's own memory.
+            unsafe { std::ptr::copy_nonoverlapping(local.as_ptr(), host as *mut u8, element) };
+        }
+        (Some(address), false) => {
+            let host = group.memory.check(address, size, Access::Read, 0)?;
+            // SAFETY: `check` found the element's bytes readable; LDS is the simulator's own memory.
+            unsafe { std::ptr::copy_nonoverlapping(host as *const u8, local.as_mut_ptr(), element) };
+        }
+        (None, true) => {}
+        (None, false) => local.fill(0),
     }
     Ok(())
 }

@@ -172,9 +172,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                     && ticket.class.writes_in_order(target)
                     && step.issue == Some(Issue::One(ticket.class))
             };
-            // Two kinds of memory may write the halves of a register in any order, and one overwrites both.
-            let apart = |ticket: Ticket| kind == Kind::Overwritten && step.issue != Some(Issue::One(ticket.class));
-            let Some((operation, conflict)) = pending.conflict(span, wave, allowed, apart) else { return Ok(()) };
+            let Some((operation, conflict)) = pending.conflict(span, wave, allowed) else { return Ok(()) };
             let missing: Vec<String> = operation
                 .tickets
                 .iter()
@@ -332,7 +330,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
     fn arguments(&mut self, op: u32, number: u32, touch: &Touch, wave: &Wave<L>, group: &Group<'_>) -> Progress {
         let op = &self.program.ops[op as usize];
         let (base, size) = self.arguments;
-        if touch.is_special || size == 0 || wave.s64(&op.src[0]) != base {
+        if touch.is_buffer || size == 0 || wave.s64(&op.src[0]) != base {
             return Ok(());
         }
         let Some((address, bytes)) = exec::scalar_reach(false, wave, group, op, touch.bytes) else { return Ok(()) };
@@ -349,11 +347,13 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         let op = &self.program.ops[op as usize];
         let (what, lanes) = match touch.format {
             Format::Mubuf => {
-                let Some(reach) = exec::reach(touch.format, false, wave, group, op, touch.bytes) else { return Ok(()) };
+                let Some(reach) = exec::reach(touch.format, exec::Way::Plain, wave, group, op, touch.bytes) else {
+                    return Ok(());
+                };
                 let lanes = wave.exec() & Wave::<L>::LANES & !(reach.memory | reach.local);
                 (format!("the accesses of {} lanes are not all within the buffer", lanes.count_ones()), lanes)
             }
-            Format::Smem if touch.is_special => {
+            Format::Smem if touch.is_buffer => {
                 let Some((_, bytes)) = exec::scalar_reach(true, wave, group, op, touch.bytes) else { return Ok(()) };
                 let beyond = u64::from(touch.bytes) - bytes;
                 (format!("{beyond} of {} bytes are not within the buffer", touch.bytes), beyond)

@@ -234,14 +234,12 @@ impl<const L: usize> Pending<L> {
     }
 
     /// Removes the first operation of its class that will write a register of `span`, unless all of its tickets are
-    /// `allowed`. An operation on another half of the register counts if one of its tickets is `apart`. Returns the
-    /// common registers.
+    /// `allowed` or it is on another half of the register. Returns the common registers.
     pub fn conflict(
         &mut self,
         span: &Span,
         wave: &Wave<L>,
         allowed: impl Fn(Ticket) -> bool,
-        apart: impl Fn(Ticket) -> bool,
     ) -> Option<(Outstanding, Conflict)> {
         let exec = wave.exec() & Wave::<L>::LANES;
         let chosen = wave.s[slot::M0];
@@ -250,10 +248,9 @@ impl<const L: usize> Pending<L> {
             let end = (span.first + span.count).min(operation.first + operation.count);
             let lanes = operation.lanes & if span.lanes == Lanes::All { u64::MAX } else { exec };
             let named = |register: &u16| span.lanes != Lanes::ActiveByM0 || chosen >> (register - span.first) & 1 != 0;
-            let tickets = || operation.tickets.iter().flatten();
-            let is_shared = span.halves & operation.halves != 0 || tickets().any(|ticket| apart(*ticket));
+            let is_shared = span.halves & operation.halves != 0;
             let register = (first..end).find(named).filter(|_| lanes != 0 && is_shared)?;
-            let is_allowed = tickets().all(|ticket| allowed(*ticket));
+            let is_allowed = operation.tickets.iter().flatten().all(|ticket| allowed(*ticket));
             (!is_allowed).then_some(Conflict { register, lanes })
         };
         let find = |at: usize, operation: &Outstanding| Some((at, common(operation)?));

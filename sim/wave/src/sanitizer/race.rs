@@ -174,7 +174,7 @@ impl<'a> Races<'a> {
             part: 1,
         };
         if touch.format == Format::Smem {
-            let Some((address, bytes)) = exec::scalar_reach(touch.is_special, wave, group, op, touch.bytes) else {
+            let Some((address, bytes)) = exec::scalar_reach(touch.is_buffer, wave, group, op, touch.bytes) else {
                 return hits;
             };
             let doing = doing(Class::Scalar, false);
@@ -182,7 +182,7 @@ impl<'a> Races<'a> {
             return hits;
         }
         let Some(Reach { memory, partial, local, .. }) =
-            exec::reach(touch.format, touch.is_special, wave, group, op, touch.bytes)
+            exec::reach(touch.format, touch.way, wave, group, op, touch.bytes)
         else {
             return hits;
         };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Accesses of instructions to memory other than LDS and scratch.
 
+use super::counters::is_async;
 use super::lds::width;
 use super::shadow::Deed;
 use crate::caching;
+use crate::exec::Way;
 use crate::memory::Path;
 use sim_isa::{Flags, Format, Inst, Ty};
 
@@ -11,8 +13,10 @@ use sim_isa::{Flags, Format, Inst, Ty};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
     pub format: Format,
-    /// True for a scalar access to a buffer, and for a vector access with addresses by lane.
-    pub is_special: bool,
+    /// True for a scalar access to a buffer.
+    pub is_buffer: bool,
+    /// Addresses of a vector access.
+    pub way: Way,
     pub bytes: u32,
     pub deed: Deed,
     /// True for an atomic that returns the old value.
@@ -48,7 +52,12 @@ impl Touch {
         };
         Some(Touch {
             format,
-            is_special: is_buffer || inst.op.has(Flags::BY_LANE),
+            is_buffer,
+            way: match inst.op {
+                op if op.has(Flags::BY_LANE) => Way::ByLane,
+                op if is_async(op) => Way::Async,
+                _ => Way::Plain,
+            },
             bytes: width(inst.op)?,
             deed,
             returns: !inst.dst.is_none(),

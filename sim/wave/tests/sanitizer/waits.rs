@@ -543,10 +543,10 @@ fn halves_of_a_register_are_apart() {
         finds(g.cpu, &g.kernel(&[low, high, &one, half, &none]), half, "v2 is read before");
         let half = "v_mov_b16_e32 v2.l, v0.l";
         finds(g.cpu, &g.kernel(&[high, half, &none]), half, "v2 is overwritten before");
-        // From LDS it comes in another order.
+        // From LDS it comes in another order, which LLVM 23 does not wait for either.
         let lds = "ds_load_u16_d16_hi v2, v1";
         let both = [&none, &g.dscnt.replace("{}", "0")];
-        finds(g.cpu, &g.kernel(&[low, lds, both[0], both[1]]), lds, "v2 is overwritten before");
+        finds_nothing(g.cpu, &g.kernel(&[low, lds, both[0], both[1]]));
     }
     // Before, a load of one half keeps the other.
     let [low, high] = ["", "_hi"].map(|half| format!("global_load_short_d16{half} v2, v1, s[2:3]"));

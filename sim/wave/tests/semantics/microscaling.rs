@@ -131,11 +131,11 @@ fn unsigned(machine: Machine, random: &mut Random) -> Vec<Case> {
     ]
 }
 
-/// Numbers times the power of two in a byte of the scales: lanes 16 apart have theirs in one dword, of the lane that
-/// `scale_sel` bit 2 says, in bytes side by side if the elements have less than eight bits.
+/// Numbers times the power of two in a byte of the scales: lanes 16 apart have theirs in one dword, of the half of the
+/// wave that the highest bit of `scale_sel` says, in bytes side by side if the elements have less than eight bits.
 fn converted(machine: Machine, small: Small, name: &str, wide: Format, random: &mut Random) -> Case {
     let count = if small.bits == 6 { 16 } else { 8 };
-    let select = if small.bits == 8 { 0 } else { 2 * random.below(4) };
+    let select = 2 * random.below(if small.bits == 8 { 8 } else { 4 });
     let mut before = State::random(machine, random);
     let scalar = random.one_in(4);
     for lane in before.lanes() {
@@ -149,7 +149,7 @@ fn converted(machine: Machine, small: Small, name: &str, wide: Format, random: &
     let mut after = before.clone();
     for lane in before.active_lanes() {
         let (half, byte) = match small.bits {
-            8 => (0, 0),
+            8 => (select as usize / 8, select as usize / 2 % 4),
             _ => (select as usize / 4, (select & 2) as usize + lane / 16),
         };
         let scales = if scalar { before.s[20] } else { before.v[42][half * 16 + lane % 16] };

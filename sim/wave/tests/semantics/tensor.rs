@@ -27,6 +27,8 @@ struct Tensor {
     rows: Option<(bool, Vec<u32>)>,
     /// The state of a barrier before, at [`BARRIER`], at which the transfer arrives.
     barrier: Option<u64>,
+    /// Elements at the end of a stored tile that are not in LDS.
+    missing: usize,
 }
 
 /// Where in LDS the barrier is.
@@ -93,7 +95,10 @@ impl Tensor {
         let mut before = State::random(machine, random);
         before.memory = (0..SIZE).map(|_| random.next() as u8).collect();
         before.lds = (0..SIZE).map(|_| random.next() as u8).collect();
-        let start = 64;
+        let start = match self.missing {
+            0 => 64,
+            missing => SIZE - (((self.tile[0] * self.tile[1]) as usize - missing) << self.element),
+        };
         if let Some(state) = self.barrier {
             before.lds[BARRIER..BARRIER + 8].copy_from_slice(&state.to_le_bytes());
         }
@@ -165,10 +170,12 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
                 ..Tensor::default()
             };
             let padded = Tensor { padding: Some((random.below(3), random.below(4))), ..flat.clone() };
+            // What is outside of the tensor need not be in LDS for a store.
+            let cut = Tensor { tensor: [6, 4, 0, 0, 0], missing: if stores { 2 } else { 0 }, ..flat.clone() };
             let line = Tensor { tile: [9, 0, 0, 0, 0], ..flat.clone() };
             let last = Tensor { barrier: Some(3 << 32), ..flat.clone() };
             let first = Tensor { barrier: Some(3 << 32 | 3), ..flat.clone() };
-            for tensor in [&flat, &padded, &line, &last, &first] {
+            for tensor in [&flat, &padded, &cut, &line, &last, &first] {
                 cases.push(tensor.case(machine, stores, 2, random));
             }
             let deep = Tensor {

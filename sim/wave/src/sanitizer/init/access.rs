@@ -15,7 +15,7 @@ impl<const L: usize> Init<'_, L> {
         let shadow = &mut self.waves[wave.index as usize];
         shadow.clear(&of.writes, 0);
         let (Some(touch), op) = (&of.touch, &self.program.ops[at as usize]) else { return };
-        let Some((address, bytes)) = exec::scalar_reach(touch.is_special, wave, group, op, touch.bytes) else { return };
+        let Some((address, bytes)) = exec::scalar_reach(touch.is_buffer, wave, group, op, touch.bytes) else { return };
         let range = address..address.saturating_add(bytes);
         if !any(&mut self.memory, range.clone()) {
             return;
@@ -37,7 +37,9 @@ impl<const L: usize> Init<'_, L> {
         let exec = wave.exec() & Wave::<L>::LANES;
         let shadow = &mut self.waves[wave.index as usize];
         shadow.clear(&of.writes, exec);
-        let Some(reach) = exec::reach(of.format, false, wave, group, op, 4).filter(|_| bytes != 0) else { return };
+        let Some(reach) = exec::reach(of.format, exec::Way::Plain, wave, group, op, 4).filter(|_| bytes != 0) else {
+            return;
+        };
         for lane in exec::lanes_of(reach.memory | reach.partial) {
             let start = wave.addresses[lane];
             set(&mut self.memory, start..start.saturating_add(bytes), false);
@@ -60,7 +62,7 @@ impl<const L: usize> Init<'_, L> {
         let (touch, op) = (of.touch.as_ref()?, &self.program.ops[at as usize]);
         let exec = wave.exec() & Wave::<L>::LANES;
         let Reach { memory, partial, local, span } =
-            exec::reach(touch.format, touch.is_special, wave, group, op, touch.bytes)?;
+            exec::reach(touch.format, touch.way, wave, group, op, touch.bytes)?;
         let loads = matches!(touch.deed, Deed::Load | Deed::ExpectedLoad | Deed::ScopedLoad);
         if of.is_moved {
             self.moved(of, touch.bytes, (loads, memory), wave);

@@ -139,13 +139,19 @@ fn around_lds(machine: Machine, bytes: usize, random: &mut Random) -> State {
         // The first sum wraps around.
         before.v[1][lane] = (32 * (lane as u32 * 5 % 32)).wrapping_sub(16);
     }
+    // Nothing is accessed for a lane whose place in LDS is out of range.
+    before.v[1][DROPPED] = 0x7fff_ffff;
+    before.v[0][DROPPED] = 0x7000_0000;
     before
 }
+
+/// A lane that an access between memory and LDS drops.
+const DROPPED: usize = 11;
 
 fn to_lds(machine: Machine, bytes: usize, random: &mut Random) -> Case {
     let before = around_lds(machine, bytes, random);
     let mut after = before.clone();
-    for lane in before.active_lanes() {
+    for lane in before.active_lanes().filter(|lane| *lane != DROPPED) {
         let (from, to) = (place(&before, lane, 1), before.v[1][lane].wrapping_add(16) as usize);
         after.lds[to..to + bytes].copy_from_slice(&before.memory[from..from + bytes]);
     }
@@ -157,7 +163,7 @@ fn to_lds(machine: Machine, bytes: usize, random: &mut Random) -> Case {
 fn from_lds(machine: Machine, bytes: usize, random: &mut Random) -> Case {
     let before = around_lds(machine, bytes, random);
     let mut after = before.clone();
-    for lane in before.active_lanes() {
+    for lane in before.active_lanes().filter(|lane| *lane != DROPPED) {
         let (to, from) = (place(&before, lane, 1), before.v[1][lane].wrapping_add(16) as usize);
         after.memory[to..to + bytes].copy_from_slice(&before.lds[from..from + bytes]);
     }
