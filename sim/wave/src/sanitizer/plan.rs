@@ -395,27 +395,97 @@ impl Plan {
 const EXPECTED: usize = 96;
 
 /// Offsets of loads that give the expected value of a later compare-and-swap. Compilers emit such loops for atomics
-/// that a GPU lacks (LLVM, `AtomicExpandPass`).
+/// that a GPU lacks (LLVM, `AtomicExpandPass`). Where the address is uniform they use a scalar load, and move its value to
+/// vector registers.
 fn expected_loads<const L: usize>(program: &Program<L>) -> HashSet<u32> {
     let insts: Vec<(u32, Inst)> = program.instructions().map(|(at, _, inst)| (4 * at as u32, inst)).collect();
     let loads = insts.iter().enumerate().filter(|(_, (_, inst))| inst.op.has(Flags::LOAD));
     let of_load = |&(at, (offset, load)): &(usize, &(u32, Inst))| {
-        let (Operand::Vgpr(first), bytes) = (load.dst, width(load.op)?) else { return None };
+        let bytes = width(load.op)?;
+        let mut value = Value::new(load.dst, bytes)?;
         for (_, inst) in insts[at + 1..].iter().take(EXPECTED) {
-            if expects(inst).is_some_and(|(register, size)| (register, size) == (first, bytes)) {
+            if expects(inst).is_some_and(|(register, size)| size == bytes && value.is_in(register)) {
                 return Some(*offset);
             }
-            let overwrites = match inst.dst {
-                Operand::Vgpr(n) => n <= first && first < n.saturating_add(inst.op.info().dst.dwords(L > 32)),
-                _ => false,
-            };
-            if overwrites || !falls_through(inst.op) {
+            value.step::<L>(inst);
+            if value.is_lost() || !falls_through(inst.op) {
                 return None;
             }
         }
         None
     };
     loads.filter_map(|load| of_load(&load)).collect()
+}
+
+/// Registers with a loaded value of one or two dwords.
+struct Value {
+    /// The first of the scalar registers that it was loaded to, if they still have it.
+    scalar: Option<u8>,
+    /// The vector register with each dword.
+    vectors: Vec<Option<u8>>,
+}
+
+impl Value {
+    fn new(dst: Operand, bytes: u32) -> Option<Self> {
+        let dwords = bytes.div_ceil(4) as u8;
+        match dst {
+            Operand::Vgpr(first) => {
+                Some(Value { scalar: None, vectors: (0..dwords).map(|n| first.checked_add(n)).collect() })
+            }
+            Operand::Sgpr(first) => Some(Value { scalar: Some(first), vectors: vec![None; dwords.into()] }),
+            _ => None,
+        }
+    }
+
+    /// True if it is in the vector registers from `first` on.
+    fn is_in(&self, first: u8) -> bool {
+        self.vectors.iter().zip(first..).all(|(vector, register)| *vector == Some(register))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.scalar.is_none() && self.vectors.contains(&None)
+    }
+
+    /// Follows the value through an instruction.
+    fn step<const L: usize>(&mut self, inst: &Inst) {
+        let halves = || std::iter::once(inst).chain(inst.dual.as_deref());
+        let first = self.scalar.map_or(0, usize::from);
+        let dwords = if self.scalar.is_some() { self.vectors.len() } else { 0 };
+        let moved: Vec<(usize, u8)> = halves()
+            .flat_map(moves)
+            .filter_map(|(from, to)| Some((usize::from(from).checked_sub(first).filter(|n| *n < dwords)?, to)))
+            .collect();
+        for half in halves() {
+            let info = half.op.info();
+            for (operand, ty) in [(half.dst, info.dst), (half.sdst, info.sdst)] {
+                let written = |first: u8| usize::from(first)..usize::from(first) + usize::from(ty.dwords(L > 32));
+                match operand {
+                    Operand::Vgpr(n) => self
+                        .vectors
+                        .iter_mut()
+                        .filter(|vector| vector.is_some_and(|vector| written(n).contains(&vector.into())))
+                        .for_each(|vector| *vector = None),
+                    Operand::Sgpr(n) if written(n).start < first + dwords && first < written(n).end => {
+                        self.scalar = None;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        moved.into_iter().for_each(|(n, to)| self.vectors[n] = Some(to));
+    }
+}
+
+/// The scalar registers that an instruction moves, and the vector registers that it moves them to.
+fn moves(inst: &Inst) -> Vec<(u8, u8)> {
+    let (Operand::Sgpr(from), Operand::Vgpr(to)) = (inst.src[0], inst.dst) else { return Vec::new() };
+    let is_pair =
+        inst.op == Op::VMovB64 || inst.op == Op::VPkMovB32 && inst.src[0] == inst.src[1] && inst.op_sel & 3 == 2;
+    match inst.op {
+        Op::VMovB32 => vec![(from, to)],
+        _ if is_pair => vec![(from, to), (from.saturating_add(1), to.saturating_add(1))],
+        _ => Vec::new(),
+    }
 }
 
 /// Register with the expected value of a compare-and-swap, and its bytes.

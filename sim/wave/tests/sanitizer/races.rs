@@ -421,6 +421,32 @@ fn loads_of_what_a_compare_and_swap_expects_are_no_races() {
     }
 }
 
+/// Where the address is uniform, the first load of such a loop is scalar.
+#[test]
+fn scalar_loads_of_what_a_compare_and_swap_expects_are_no_races() {
+    let wait = "s_waitcnt lgkmcnt(0)";
+    let narrow = (
+        "s_load_b32 s8, s[2:3], 0x0",
+        vec!["v_mov_b32 v7, s8"],
+        "global_atomic_cmpswap_b32 v10, v4, v[6:7], s[2:3] glc",
+    );
+    let wide = (
+        "s_load_b64 s[8:9], s[2:3], 0x0",
+        vec!["v_dual_mov_b32 v8, s8 :: v_dual_mov_b32 v9, s9"],
+        "global_atomic_cmpswap_b64 v[10:11], v4, v[6:9], s[2:3] glc",
+    );
+    for (load, moves, swap) in [narrow, wide] {
+        let lines = |between: &[&'static str], moves: &[&'static str]| {
+            let begin = ["v_mov_b32 v4, 0", "v_mov_b32 v6, 1", "v_mov_b32 v7, 0", load, wait];
+            [&begin, between, moves, &[swap, "s_waitcnt vmcnt(0)"]].concat()
+        };
+        let none = found("gfx1100", &lines(&[], &moves), TWO_WAVES);
+        assert!(none.is_empty(), "{swap}: {}", none[0]);
+        assert!(!found("gfx1100", &lines(&["s_mov_b32 s8, 0"], &moves), TWO_WAVES).is_empty(), "{swap}");
+        assert!(!found("gfx1100", &lines(&[], &["v_mov_b32 v8, s8"]), TWO_WAVES).is_empty(), "{swap}");
+    }
+}
+
 /// LDS has no caches for a flat access to go by.
 #[test]
 fn volatile_accesses_of_lds_are_no_atomics() {

@@ -406,15 +406,21 @@ fn passes(inst: &Inst) -> u8 {
     if is_half { full / 2 } else { full }
 }
 
-/// Passes of a matrix op of gfx1250, as LLVM 22 schedules them; `f8f6f4` takes longer where one of the factors is of 8
-/// bits. That the factors are integers the mnemonic says: the types of the row are those of registers.
+/// Passes of a matrix op of gfx1250, as LLVM 23 schedules them; LLVM 22 has 8 in place of 4. `f8f6f4` takes longer where
+/// one of the factors is of 8 bits. That the factors are integers the mnemonic says: the types of the row are those of
+/// registers.
 fn passes_of_wmma(inst: &Inst) -> u8 {
     let name = inst.op.name();
-    // `op_sel` and `op_sel_hi` are the formats, the first two of which have 8 bits.
-    let is_long = name.ends_with("_iu8")
-        || name.ends_with("_iu4")
-        || inst.op == Op::VWmmaF3216x16x128F8f6f4 && (inst.op_sel < 2 || inst.op_sel_hi < 2);
-    if is_long { 16 } else { 8 }
+    if name.ends_with("_iu8") || name.ends_with("_iu4") {
+        return 16;
+    }
+    let is_short = ["fp8", "bf8"].iter().any(|ty| name.contains(&format!("_16x16x64_{ty}")));
+    match inst.op {
+        // `op_sel` and `op_sel_hi` are the formats, the first two of which have 8 bits.
+        Op::VWmmaF3216x16x128F8f6f4 if inst.op_sel < 2 || inst.op_sel_hi < 2 => 16,
+        _ if is_short => 4,
+        _ => 8,
+    }
 }
 
 fn scratch_base(inst: &Inst) -> Option<Regs> {

@@ -329,7 +329,8 @@ fn beside_transcendental(look: &Look) -> Option<Hazard> {
 }
 
 /// Vector arithmetic or a matrix op runs beside an earlier matrix op, and reads or overwrites registers of that. The
-/// number of vector ops needed between the two is half the first one's passes, and one more before a matrix op.
+/// number of vector ops needed between the two is half the first one's passes, a quarter of the fewest, and one more
+/// before a matrix op.
 fn beside_matrix(look: &Look) -> Option<Hazard> {
     let this = look.this.matrix();
     let is_matrix = this.kind.contains(Kind::XDL);
@@ -341,7 +342,7 @@ fn beside_matrix(look: &Look) -> Option<Hazard> {
     let mut vectors = 0;
     for (other, facts) in look.back().map(|(other, facts)| (other, facts.matrix())) {
         if facts.kind.contains(Kind::XDL) {
-            let needed = facts.passes / 2 + u8::from(is_matrix);
+            let needed = if facts.passes == 4 { 1 } else { facts.passes / 2 } + u8::from(is_matrix);
             let result = facts.dst()?;
             let touched = match is_matrix {
                 true => factors(this).find(|regs| regs.overlaps(result)),
@@ -396,9 +397,9 @@ fn arrival(look: &Look) -> Option<Hazard> {
 
 /// A register that a memory access reads is overwritten while the access may have to be made again, as its address is
 /// not translated yet. Addresses of vector memory are translated in order, and before its data come back; so are those
-/// of scalar memory before the last of its data. Vector memory waits for scalar memory, and the other way around. What
-/// is behind a branch or a call is left out, as LLVM forgets it at functions and at some joins; so are vector registers
-/// in code that sets SCHED_MODE, of which LLVM waits for reads alone (`vm_vsrc`).
+/// of scalar memory before the last of its data. Vector memory waits for scalar memory, and the other way around. Branches,
+/// barriers and `s_setreg` wait for all. Vector registers are left out in code that sets SCHED_MODE, of which LLVM waits
+/// for reads alone (`vm_vsrc`).
 fn translation(look: &Look) -> Option<Hazard> {
     let is_register = |regs: &Regs| match regs.is_scalar() {
         true => regs.named().any(|slot| slot < slot::SGPRS),
@@ -427,8 +428,8 @@ fn translation(look: &Look) -> Option<Hazard> {
             Op::SWaitAsynccnt => asyncs = asyncs.min(most(0)),
             Op::SWaitIdle => return None,
             Op::SSwappcB64 | Op::SSetpcB64 | Op::SCallB64 => return None,
-            // Triton's compiler (LLVM 23) asks for nothing behind `s_setreg` either, LLVM 22 does.
-            _ if facts.kind.intersects(Kind::BRANCH | Kind::SETREG) => return None,
+            // These end what is under way, says LLVM 23 (`isXcntDrain`); LLVM 22 knows it of branches alone.
+            _ if facts.kind.intersects(Kind::BRANCH | Kind::SETREG) || facts.op.has(Flags::BARRIER) => return None,
             op if op.has(Flags::NOP) || !facts.kind.intersects(Kind::VMEM | Kind::SMEM) => continue,
             _ => {}
         }
