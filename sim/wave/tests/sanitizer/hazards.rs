@@ -514,6 +514,10 @@ fn gfx1250_runs_vector_arithmetic_beside_matrix_ops() {
             assert_eq!(found("gfx1250", &format!("{first}\n{last}"), false), [], "{first}");
         }
     }
+    let sparse = "v_swmmac_f32_16x16x64_f16 v[48:55], v[16:23], v[32:47], v2";
+    for last in ["v_add_f32_e32 v0, v49, v1", "v_mov_b32_e32 v2, v1"] {
+        counts_vectors(sparse, 2, last);
+    }
     // f32 is no matter of the unit that others are done by.
     let plain = "v_wmma_f32_16x16x4_f32 v[48:55], v[16:17], v[18:19], v[48:55]\nv_mov_b32_e32 v49, v1";
     assert_eq!(found("gfx1250", plain, false), []);

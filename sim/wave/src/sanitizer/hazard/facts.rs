@@ -406,20 +406,21 @@ fn passes(inst: &Inst) -> u8 {
     if is_half { full / 2 } else { full }
 }
 
-/// Passes of a matrix op of gfx1250, as LLVM 23 schedules them; LLVM 22 has 8 in place of 4. `f8f6f4` takes longer where
-/// one of the factors is of 8 bits. That the factors are integers the mnemonic says: the types of the row are those of
-/// registers.
+/// Passes of a matrix op of gfx1250 for which other ops must stay away from its registers, as LLVM 23 has them; LLVM 22
+/// has more for `16x16x64` of fp8 and bf8, and for sparse ones. `f8f6f4` takes longer where one of the factors is of 8
+/// bits. That the factors are integers the mnemonic says: the types of the row are those of registers.
 fn passes_of_wmma(inst: &Inst) -> u8 {
     let name = inst.op.name();
-    if name.ends_with("_iu8") || name.ends_with("_iu4") {
-        return 16;
-    }
-    let is_short = ["fp8", "bf8"].iter().any(|ty| name.contains(&format!("_16x16x64_{ty}")));
-    match inst.op {
-        // `op_sel` and `op_sel_hi` are the formats, the first two of which have 8 bits.
-        Op::VWmmaF3216x16x128F8f6f4 if inst.op_sel < 2 || inst.op_sel_hi < 2 => 16,
-        _ if is_short => 4,
-        _ => 8,
+    let is_integer = name.ends_with("_iu8") || name.ends_with("_iu4");
+    // `op_sel` and `op_sel_hi` are the formats, the first two of which have 8 bits.
+    let is_long = is_integer || inst.op == Op::VWmmaF3216x16x128F8f6f4 && (inst.op_sel < 2 || inst.op_sel_hi < 2);
+    let is_short = name.contains("_16x16x64_fp8") || name.contains("_16x16x64_bf8");
+    match inst.op.has(Flags::SPARSE) {
+        true if is_integer => 8,
+        true => 4,
+        false if is_long => 16,
+        false if is_short => 2,
+        false => 8,
     }
 }
 

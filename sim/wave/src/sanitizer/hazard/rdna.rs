@@ -329,20 +329,19 @@ fn beside_transcendental(look: &Look) -> Option<Hazard> {
 }
 
 /// Vector arithmetic or a matrix op runs beside an earlier matrix op, and reads or overwrites registers of that. The
-/// number of vector ops needed between the two is half the first one's passes, a quarter of the fewest, and one more
-/// before a matrix op.
+/// number of vector ops needed between the two is half the first one's passes, and one more before a matrix op.
 fn beside_matrix(look: &Look) -> Option<Hazard> {
     let this = look.this.matrix();
     let is_matrix = this.kind.contains(Kind::XDL);
     if this.kind.contains(Kind::WMMA) && !is_matrix {
         return None;
     }
-    // There are no sparse ones, whose index counts like a factor.
-    let factors = |facts: &Facts| [facts.src(0), facts.src(1)].into_iter().flatten();
+    let index = |facts: &Facts| facts.src(2).filter(|_| facts.op.has(Flags::SPARSE));
+    let factors = |facts: &Facts| [facts.src(0), facts.src(1), index(facts)].into_iter().flatten();
     let mut vectors = 0;
     for (other, facts) in look.back().map(|(other, facts)| (other, facts.matrix())) {
         if facts.kind.contains(Kind::XDL) {
-            let needed = if facts.passes == 4 { 1 } else { facts.passes / 2 } + u8::from(is_matrix);
+            let needed = facts.passes / 2 + u8::from(is_matrix);
             let result = facts.dst()?;
             let touched = match is_matrix {
                 true => factors(this).find(|regs| regs.overlaps(result)),
