@@ -3,8 +3,8 @@
 //! Events, which host threads wait for (`kfd_events.c`).
 //!
 //! Setting an auto-reset event releases the threads that wait for it, or, if there are none, the next thread that
-//! waits. A wait for any of several events takes all of them that are set. A device sets an event by its number, which a
-//! signal holds next to the address of the event's mailbox.
+//! waits. A wait for any of several events takes all of them that are set. A device sets an event by its number, which
+//! a signal holds next to the address of the event's mailbox.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

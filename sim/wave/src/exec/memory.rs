@@ -349,8 +349,8 @@ fn transposed_tile<S: Space, const BITS: usize, const DWORDS: usize, const L: us
     Ok(())
 }
 
-/// First LDS byte of a lane's asynchronous transfer: the address in the register plus the immediate offset, which counts
-/// on both sides, in 32 bits that wrap around.
+/// First LDS byte of a lane's asynchronous transfer: the address in the register plus the immediate offset, which
+/// counts on both sides, in 32 bits that wrap around.
 fn lds_side<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, lane: usize) -> usize {
     let register = if op.src[1].kind == SrcKind::Vgpr { op.src[1].reg } else { op.dst };
     wave.v[register as usize].0[lane].wrapping_add(op.mem.offset as u32) as usize

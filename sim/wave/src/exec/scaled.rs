@@ -205,7 +205,8 @@ fn pack<S: Small, W: Wide, const CHANCE: bool, const L: usize>(
 
 /// The byte of a scale, an exponent, that `lane` takes, and the lane it takes it from, as `scale_sel` says (MLIR's
 /// `getScaleSel`): lanes 16 apart share a dword of scales, one of the lower or of the upper half of the wave. Both take
-/// the same byte of it with formats of eight bits, and bytes side by side with others. What is left out has blocks of 16 elements for one scale, for which the sources differ.
+/// the same byte of it with formats of eight bits, and bytes side by side with others. What is left out has blocks of
+/// 16 elements for one scale, for which the sources differ.
 fn scale_at(bits: usize, select: u8, lane: usize) -> Option<(usize, u32)> {
     match (bits, select) {
         (8, 0..16) if select.is_multiple_of(2) => {

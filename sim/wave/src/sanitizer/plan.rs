@@ -395,8 +395,8 @@ impl Plan {
 const EXPECTED: usize = 96;
 
 /// Offsets of loads that give the expected value of a later compare-and-swap. Compilers emit such loops for atomics
-/// that a GPU lacks (LLVM, `AtomicExpandPass`). Where the address is uniform they use a scalar load, and move its value to
-/// vector registers.
+/// that a GPU lacks (LLVM, `AtomicExpandPass`). Where the address is uniform they use a scalar load, and move its value
+/// to vector registers.
 fn expected_loads<const L: usize>(program: &Program<L>) -> HashSet<u32> {
     let insts: Vec<(u32, Inst)> = program.instructions().map(|(at, _, inst)| (4 * at as u32, inst)).collect();
     let loads = insts.iter().enumerate().filter(|(_, (_, inst))| inst.op.has(Flags::LOAD));

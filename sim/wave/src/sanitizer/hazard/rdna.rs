@@ -396,9 +396,9 @@ fn arrival(look: &Look) -> Option<Hazard> {
 
 /// A register that a memory access reads is overwritten while the access may have to be made again, as its address is
 /// not translated yet. Addresses of vector memory are translated in order, and before its data come back; so are those
-/// of scalar memory before the last of its data. Vector memory waits for scalar memory, and the other way around. Branches,
-/// barriers and `s_setreg` wait for all. Vector registers are left out in code that sets SCHED_MODE, of which LLVM waits
-/// for reads alone (`vm_vsrc`).
+/// of scalar memory before the last of its data. Vector memory waits for scalar memory, and the other way around.
+/// Branches, barriers and `s_setreg` wait for all. Vector registers are left out in code that sets SCHED_MODE, of which
+/// LLVM waits for reads alone (`vm_vsrc`).
 fn translation(look: &Look) -> Option<Hazard> {
     let is_register = |regs: &Regs| match regs.is_scalar() {
         true => regs.named().any(|slot| slot < slot::SGPRS),
