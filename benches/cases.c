@@ -13,8 +13,8 @@ static const struct {
 
 enum { MAX_WAITS = 4, PROGRAM_BINDINGS = 2 };
 
-// A submission's place on the timelines: it waits for what is newest on its own
-// one, as compiled programs have it, or on several, and signals the next value.
+// Wait and signal lists of a submission. It waits for the newest value of its own
+// timeline, as compiled programs do, or of several, and signals the next value.
 typedef struct link_t {
   iree_hal_semaphore_list_t waits;
   iree_hal_semaphore_list_t signals;
@@ -29,7 +29,7 @@ static void add_wait(link_t* link, const stream_t* stream) {
   link->values[link->waits.count++] = stream->value;
 }
 
-// A link of |stream| that waits for nothing yet. It is its lists' storage.
+// A link of |stream| without waits. The link is the storage of its lists.
 static void begin_link(const stream_t* stream, link_t* link) {
   link->semaphore = stream->semaphore;
   link->signal = stream->value + 1;
@@ -44,7 +44,7 @@ static void next_link(const case_t* self, const rig_t* rig, const stream_t* stre
   for (uint32_t i = 0; self->waits > 1 && i < self->waits; ++i) add_wait(link, &rig->streams[i]);
 }
 
-// The link counts once the call that submits it has not failed.
+// Advances the stream by the link, unless its submission failed.
 static iree_status_t submitted(stream_t* stream, iree_status_t status) {
   if (iree_status_is_ok(status)) ++stream->value;
   return status;
@@ -73,7 +73,7 @@ static iree_status_t submit_edge(const case_t* self, rig_t* rig, stream_t* strea
 }
 
 static iree_hal_dispatch_config_t dispatch_config(void) {
-  // Of the kernel's own size.
+  // One workgroup of the kernel's own size.
   return iree_hal_make_static_dispatch_config(1, 1, 1);
 }
 
@@ -118,7 +118,7 @@ static iree_status_t submit_update(const case_t* self, rig_t* rig, stream_t* str
                                                         IREE_HAL_UPDATE_FLAG_NONE));
 }
 
-// An allocation and its end.
+// An alloca and its dealloca.
 static iree_status_t submit_alloca(const case_t* self, rig_t* rig, stream_t* stream) {
   const iree_hal_buffer_params_t params = {
       .usage = IREE_HAL_BUFFER_USAGE_DEFAULT,
@@ -155,7 +155,7 @@ static iree_status_t submit_host_call(const case_t* self, rig_t* rig, stream_t* 
 // Command buffers
 //===----------------------------------------------------------------------===//
 
-// Records with |buffers|, or with a table's slots where |self| has a table.
+// Records dispatches of |buffers|, or of binding table slots if |self| has a table.
 static iree_status_t record_into(const case_t* self, rig_t* rig, iree_hal_buffer_t* const* buffers,
                                  iree_hal_command_buffer_t* commands) {
   iree_hal_buffer_ref_t bindings[PROGRAM_BINDINGS];
@@ -190,7 +190,7 @@ static iree_status_t submit_recording(const case_t* self, rig_t* rig, stream_t* 
   return record_program(self, rig);
 }
 
-// A recording whose buffers are of allocations that still wait for a semaphore. The recording is not executed.
+// Records buffers whose alloca still waits for a semaphore. The recording is not executed.
 static iree_status_t submit_waiting_recording(const case_t* self, rig_t* rig, stream_t* stream) {
   const iree_hal_buffer_params_t params = {
       .usage = IREE_HAL_BUFFER_USAGE_DEFAULT,
@@ -257,7 +257,7 @@ static iree_status_t push_fence(iree_vm_list_t* arguments, const stream_t* strea
   return status;
 }
 
-// Calls a compiled function as programs do that need not wait: it returns when all is submitted.
+// Calls a compiled function asynchronously: the call returns once all is submitted.
 static iree_status_t submit_model(const case_t* self, rig_t* rig, stream_t* stream) {
   iree_vm_list_clear(rig->arguments);
   iree_vm_list_clear(rig->results);
@@ -274,7 +274,7 @@ static iree_status_t submit_model(const case_t* self, rig_t* rig, stream_t* stre
 }
 
 //===----------------------------------------------------------------------===//
-// The least that there is to do
+// The floor
 //===----------------------------------------------------------------------===//
 
 static void barrier_floor(const case_t* self) { self->is_end_to_end ? hsa_floor_barrier() : floor_barrier(); }
@@ -283,7 +283,7 @@ static void dispatch_floor(const case_t* self) {
   self->is_end_to_end ? hsa_floor_dispatch() : floor_dispatch(self->bindings);
 }
 
-// A kernel with a source or pattern and a target.
+// A kernel of two arguments: source or pattern, and target.
 static void transfer_floor(const case_t* self) { floor_dispatch(2); }
 
 static void replay_floor(const case_t* self) {
@@ -291,7 +291,7 @@ static void replay_floor(const case_t* self) {
 }
 
 //===----------------------------------------------------------------------===//
-// The list
+// The list of cases
 //===----------------------------------------------------------------------===//
 
 #define SUBMIT(label, what, count, ...) \
@@ -299,7 +299,7 @@ static void replay_floor(const case_t* self) {
 #define END_TO_END(label, what, ...)                                                                                 \
   {.name = label, .submit = submit_##what, .rounds = 512, .submissions = 1, .waits = 1, .is_end_to_end = true, \
    __VA_ARGS__}
-// Submitting alone.
+// A case of submission time.
 #define DISPATCH(label, wait_count, binding_count, ...)                                                    \
   SUBMIT(label, dispatch, 64, .waits = (wait_count), .bindings = (binding_count), .floor = dispatch_floor, \
          __VA_ARGS__)
@@ -308,8 +308,8 @@ static void replay_floor(const case_t* self) {
   DISPATCH("profiled/" label "/submit", 1, 2, .profiled = IREE_HAL_DEVICE_PROFILING_DATA_##family),          \
   END_TO_END("profiled/" label "/end-to-end", dispatch, .bindings = 2,                                       \
              .profiled = IREE_HAL_DEVICE_PROFILING_DATA_##family)
-// `dispatch/submit` under one that costs a dispatch much, or a GPU's memory: IREE's C driver makes packets of counters
-// and traces anew for each.
+// `dispatch/submit` under a profile that is costly per dispatch or takes GPU memory: IREE's C driver builds the packets
+// of counters and traces anew for each dispatch.
 #define PROFILED_FEW(label, family)        \
   {.name = "profiled/" label "/submit",    \
    .submit = submit_dispatch,              \

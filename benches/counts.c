@@ -20,22 +20,22 @@ static const char* const allocators[] = {
 
 static struct {
   uintptr_t allocators[IREE_ARRAYSIZE(allocators)];
-  // The HSA library's addresses.
+  // Address range of the HSA library.
   uintptr_t hsa_begin;
   uintptr_t hsa_end;
-  // Where the thread goes on after the HSA library, and its stack pointer at the call; 0 outside of the library.
+  // Return address and stack pointer of the current call into the HSA library; 0 outside of the library.
   uintptr_t hsa_return;
   uintptr_t hsa_stack;
-  // The newest instruction, if it has a repeat prefix: it traps once for each time.
+  // The newest instruction if it has a repeat prefix: it traps once per repetition.
   uintptr_t repeated;
   counts_t counts;
-  // What counts_begin and counts_end themselves do.
+  // The counts of counts_begin and counts_end themselves.
   counts_t own;
 } state;
 
 static _Thread_local volatile bool is_counted;
 
-// Adds the instruction at |code| to what has no address of its own.
+// Counts the instruction at |code| by its prefixes and opcode.
 static void classify(const uint8_t* code) {
   bool has_lock = false, has_repeat = false;
   for (;; ++code) {
@@ -63,11 +63,11 @@ static void classify(const uint8_t* code) {
   }
 }
 
-// Before each instruction of a thread that has the flag.
+// SIGTRAP handler: runs before each instruction of a thread that has the flag.
 static void on_step(int signal, siginfo_t* info, void* context) {
   greg_t* registers = ((ucontext_t*)context)->uc_mcontext.gregs;
   if (!is_counted) {
-    // A thread that one with the flag has made, or the end.
+    // A thread that a counting thread started, or the end of counting.
     registers[REG_EFL] &= ~TRAP_FLAG;
     return;
   }
@@ -94,7 +94,7 @@ static void on_step(int signal, siginfo_t* info, void* context) {
   }
 }
 
-// Finds the addresses of the library that has hsa_begin.
+// Finds the address range of the library that exports hsa_begin.
 static int find_library(struct dl_phdr_info* info, size_t size, void* user_data) {
   uintptr_t begin = UINTPTR_MAX, end = 0;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -136,7 +136,7 @@ void counts_begin(void) {
 
 counts_t counts_end(void) {
   is_counted = false;
-  // The next instruction traps, or was about to.
+  // The next instruction traps.
   __asm__ volatile("nop\n nop" ::: "memory");
   counts_t counts = state.counts;
   counts.instructions -= state.own.instructions;

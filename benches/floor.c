@@ -8,10 +8,10 @@
 enum {
   // Slots of each ring.
   PACKETS = 16384,
-  // Bytes of kernel arguments of a dispatch at most.
+  // Maximum bytes of kernel arguments of a dispatch.
   KERNARGS = 1024,
   RECORDS = 1024,
-  // Of a replayed dispatch.
+  // Bytes of kernel arguments of a replayed dispatch.
   REPLAYED_BINDINGS = 2,
 };
 
@@ -30,7 +30,7 @@ typedef struct packet_t {
   uint64_t completion_signal;
 } packet_t;
 
-// Who is to be told when an epoch is complete.
+// Completion record of an epoch.
 typedef struct record_t {
   uint64_t epoch;
   void* semaphore;
@@ -46,7 +46,7 @@ static _Atomic uint64_t doorbell;
 static void* bindings_in_use[KERNARGS / sizeof(void*)];
 static const uint64_t CONSTANTS = 2;
 
-// Barrier bit, scopes and type are constants of no meaning here.
+// Barrier bit, scopes and type are arbitrary constants here.
 enum { DISPATCH_HEADER = 0x1502, BARRIER_HEADER = 0x1503 };
 
 static packet_t* next_packet(void) { return &packets[packet_index++ % PACKETS]; }
@@ -60,7 +60,7 @@ static void publish(packet_t* packet, uint16_t header) {
   atomic_store_explicit(&packet->header, header, memory_order_release);
 }
 
-// The record, and the doorbell for all packets before.
+// Writes the completion record, then rings the doorbell for all earlier packets.
 static void finish(void) {
   record_t* record = &records[record_index % RECORDS];
   record->epoch = ++record_index;

@@ -15,7 +15,7 @@
 #include "iree/io/file_contents.h"
 
 enum {
-  // Packets of the ring; no round of a case has more.
+  // Packets of the ring; at least those of one round of a case.
   PACKETS = 16384,
   // Bytes of a dispatch's kernel arguments: a cache line.
   KERNARGS = 64,
@@ -42,7 +42,7 @@ enum {
   X(hsa_executable_get_symbol_by_name)      \
   X(hsa_executable_symbol_get_info)
 
-// The library's functions, by their own names.
+// Functions of the HSA library, under their own names.
 static struct {
 #define DECLARE(name) __typeof__(&name) name;
   FUNCTIONS(DECLARE)
@@ -58,10 +58,10 @@ static uint8_t* kernargs;
 static uint64_t bindings_in_use[BINDINGS];
 static const uint64_t CONSTANTS = 2;
 static uint64_t packet_index;
-// Each takes one from the signal when it is complete.
+// Completion signal; each packet decrements it.
 static hsa_signal_value_t submissions;
 
-// What a packet has for its order and visibility; behind others with the barrier bit.
+// Packet header: barrier bit and fence scopes.
 static uint16_t header(hsa_packet_type_t type, bool barrier, hsa_fence_scope_t scope) {
   return (uint16_t)(type << HSA_PACKET_HEADER_TYPE | barrier << HSA_PACKET_HEADER_BARRIER |
                     scope << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE | scope << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
@@ -138,7 +138,7 @@ iree_status_t hsa_floor_open(const char* path, const char* folder) {
   iree_io_file_contents_t* file = NULL;
   IREE_RETURN_IF_ERROR(
       iree_io_file_contents_read(iree_make_cstring_view(name), iree_allocator_system(), &file));
-  // HSA reads it as long as it likes.
+  // The file is never freed: HSA may read it at any time.
   return load_kernel(file->const_buffer);
 }
 
@@ -156,7 +156,7 @@ static uint64_t reserve(uint32_t count) {
   return first;
 }
 
-// Has the packets up to here run, the last of which has the signal.
+// Publishes the packets up to here; the last one has the completion signal.
 static void submit(void) {
   ++submissions;
   hsa.hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)packet_index - 1);

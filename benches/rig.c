@@ -10,7 +10,7 @@
 #include "iree/modules/hal/module.h"
 #include "iree/vm/bytecode/module.h"
 
-// A device has two hardware queues on each GPU, and as many as its parameter says if it is to have more.
+// Without a parameter a device has two hardware queues on each GPU.
 enum { DEFAULT_QUEUES = 2 };
 
 static iree_status_t create_device(const rig_t* rig, iree_hal_driver_t* driver,
@@ -46,7 +46,7 @@ static iree_status_t open_device(rig_t* rig, iree_allocator_t allocator) {
   return status;
 }
 
-// A device works in a group, which orders its queues' work in time.
+// The device group gives the device's queues their axes in frontiers.
 static iree_status_t make_group(rig_t* rig, iree_allocator_t allocator) {
   iree_async_frontier_tracker_t* tracker = NULL;
   IREE_RETURN_IF_ERROR(
@@ -56,7 +56,7 @@ static iree_status_t make_group(rig_t* rig, iree_allocator_t allocator) {
   return status;
 }
 
-// The device tells the code object's format from its bytes.
+// The device infers the code object's format from its bytes.
 static iree_status_t load(rig_t* rig, iree_const_byte_span_t executable) {
   iree_hal_executable_cache_t* cache = NULL;
   IREE_RETURN_IF_ERROR(iree_hal_executable_cache_create(rig->device, IREE_SV("bench"), &cache));
@@ -121,7 +121,7 @@ iree_status_t rig_make_buffers(rig_t* rig) {
   return iree_ok_status();
 }
 
-// Takes another device, with so many hardware queues on each GPU. The one there is stays if that fails.
+// Replaces the device by one with |queues| hardware queues on each GPU. On failure the old device stays.
 static iree_status_t reopen(rig_t* rig, uint32_t queues) {
   rig_t other = {.queues = queues};
   iree_status_t status = rig_open(rig->driver, rig->folder, &other);
@@ -185,7 +185,7 @@ iree_status_t rig_profile(rig_t* rig, iree_hal_device_profiling_data_families_t 
     options.counter_sets = &counters;
   }
   if (iree_any_bit_set(families, IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_TRACES)) {
-    // Traces of all there is are to be asked for.
+    // A trace must select all shader engines explicitly.
     options.capture_filter.flags = IREE_HAL_PROFILE_CAPTURE_FILTER_FLAG_EXECUTABLE_FUNCTION_PATTERN;
     options.capture_filter.executable_function_pattern = IREE_SV("*");
   }
@@ -217,7 +217,7 @@ static iree_status_t make_context(rig_t* rig, uint32_t dispatches) {
       iree_hal_module_create(rig->instance, iree_hal_module_device_policy_default(), rig->group,
                              IREE_HAL_MODULE_FLAG_SYNCHRONOUS, iree_hal_module_debug_sink_null(), allocator, &modules[0]);
   if (iree_status_is_ok(status)) {
-    // The module frees the file, in the end or when this fails.
+    // The module owns the file from here on, also if its creation fails.
     status = iree_vm_bytecode_module_create(rig->instance, IREE_VM_BYTECODE_MODULE_FLAG_NONE, file->const_buffer,
                                             iree_io_file_contents_deallocator(file), allocator, &modules[1]);
   } else {

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What operations of IREE's HAL cost the host. For `cargo xtask bench`, which
-// says how it is run and reads what it prints, one line for each sample:
+// Measures the host's cost of HAL operations. `cargo xtask bench` runs it and
+// parses its output, one line for each sample:
 //
 //   sample <case> <driver> <operations> <wall ns> <CPU ns>
 //   refused <case> <driver> <why>
 //
-// With --mode=counts what the submitting thread does, twice for each case:
+// With --mode=counts, the work of the submitting thread, twice for each case:
 //
 //   count <case> <driver> <operations> <kind> <count>
 //
-// With --mode=start the time from here to the end of the first dispatch, and
-// what the device takes: resident bytes of the process, and bytes of its GPU's
-// memory. A process does so once, of one driver:
+// With --mode=start, the time from here to the end of the first dispatch, the
+// growth of resident memory, and the allocated GPU memory. Each process measures
+// one driver once:
 //
 //   start <driver> <ns> <resident bytes> <VRAM bytes>
 //
-// With --mode=gpu-cost not what they cost the host but what the sim counts of
-// each kind of cost to a GPU:
+// With --mode=gpu-cost, the sim's counts of the GPU's work, one line for each
+// kind:
 //
 //   cost <case> <driver> <operations> <kind> <count>
 //   level <case> <driver> <kind> <value at the end>
 //
 // Wall time is that of the submitting thread, or from the first thread's begin
-// to the last one's end. CPU time is that of all threads
-// but the sim's, from the first submission to the end of all work, whatever of
-// it the case's wall time covers. The driver named `floor` is benches/floor.c,
-// from end to end benches/hsa_floor.c.
+// to the last one's end. CPU time is that of all threads except the sim's, from
+// the first submission to the end of all work, also where the case's wall time
+// covers submission only. The driver named `floor` is benches/floor.c, for
+// end-to-end cases benches/hsa_floor.c.
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -60,7 +60,7 @@ typedef struct options_t {
   const char* drivers[MAX_DRIVERS];
   int driver_count;
   const char* sim;
-  // Command buffers are streams: executing one is as many instructions whatever is in it.
+  // Command buffers are PM4 streams: executing one takes the same instructions whatever its length.
   bool has_streams;
   bool has_hsa_floor;
 } options_t;
@@ -76,7 +76,7 @@ static int64_t nanoseconds(clockid_t clock) {
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-// CPU time of the sim's threads, which have its name.
+// CPU time of the sim's threads, found by their names.
 static int64_t sim_cpu(void) {
   int64_t sum = 0;
   DIR* folder = opendir("/proc/self/task");
@@ -95,7 +95,7 @@ static int64_t sim_cpu(void) {
   return sum;
 }
 
-// The sim's own functions (sim/src/machine/costs.rs).
+// Functions that only the sim exports (sim/src/machine/costs.rs).
 typedef struct sim_t {
   void (*hold)(bool is_held);
   void (*iterate_costs)(void (*callback)(const char* name, uint64_t count, void* user_data), void* user_data);
@@ -112,7 +112,7 @@ typedef struct costs_t {
 } costs_t;
 
 static iree_status_t open_sim(const char* path, sim_t* out_sim) {
-  // The library that the drivers use: it stays loaded.
+  // The HSA library of the drivers; it stays loaded.
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) return iree_make_status(IREE_STATUS_NOT_FOUND, "%s", dlerror());
   *(void**)&out_sim->hold = dlsym(library, "hsa_sim_hold");
@@ -134,9 +134,8 @@ static costs_t sim_costs(const sim_t* sim) {
   return costs;
 }
 
-// Runs a case once. GPUs are held while a round is submitted: they are behind the
-// host, as hardware that has something to do mostly is, and counts are the same
-// each time.
+// Runs a case once. GPUs are paused while a round is submitted: the queues fill, as
+// those of busy hardware do, and counts repeat exactly.
 static iree_status_t count_costs(const case_t* self, const sim_t* sim, rig_t* rig) {
   costs_t start = sim_costs(sim);
   for (uint32_t i = 0; i < self->rounds; ++i) {
@@ -164,11 +163,11 @@ static iree_status_t count_costs(const case_t* self, const sim_t* sim, rig_t* ri
   return iree_ok_status();
 }
 
-// Counting takes many microseconds an instruction: so much of the end of a round, at most, is counted.
-// Recording a dispatch is as many instructions as replaying ten.
+// Maximum number of operations counted at the end of a round: counting takes many microseconds an instruction.
+// Fewer for recordings: recording a dispatch takes as many instructions as replaying ten.
 enum { MAX_COUNTED_SUBMISSIONS = 8, MAX_COUNTED_DISPATCHES = 1000, MAX_COUNTED_RECORDED_DISPATCHES = 100 };
 
-// Whether a case is one to measure so: host threads that wait, or disturb each other, do as much as time has them do.
+// True if counts of the case repeat. Counts of host threads that wait or contend depend on time.
 static bool can_measure(const case_t* self, const options_t* options) {
   switch (options->mode) {
     case MODE_COUNTS:
@@ -202,7 +201,7 @@ static void print_counts(const case_t* self, const char* driver, const counts_t*
   fflush(stdout);
 }
 
-// Counts the end of a round, while which GPUs are held, so that nothing completes meanwhile.
+// Counts the end of a round. GPUs are paused, so nothing completes meanwhile.
 static iree_status_t count_round(const case_t* self, const sim_t* sim, rig_t* rig) {
   iree_status_t status = iree_ok_status();
   sim->hold(true);
@@ -241,17 +240,17 @@ static void sample_floor(const case_t* self) {
   print_sample(self, FLOOR, &(sample_t){.wall = time, .cpu = time});
 }
 
-// A thread that submits its part of each round, when all are ready.
+// A thread that submits its part of each round once all threads are ready.
 typedef struct submitter_t {
   pthread_t thread;
   const case_t* self;
   rig_t* rig;
   uint32_t index;
   pthread_barrier_t* barrier;
-  // Of the newest round.
+  // Times of the newest round.
   int64_t start;
   int64_t end;
-  // The first failure.
+  // Status of the first failure.
   iree_status_t status;
 } submitter_t;
 
@@ -279,7 +278,7 @@ static iree_status_t run_threads(const case_t* self, rig_t* rig, int64_t* out_wa
   for (uint32_t i = 0; i < self->threads; ++i) {
     submitters[i] = (submitter_t){.self = self, .rig = rig, .index = i, .barrier = &barrier};
     if (pthread_create(&submitters[i].thread, NULL, submit_rounds, &submitters[i]) != 0) {
-      // Those that there are wait for the others.
+      // Threads that exist already wait at the barrier, so there is no clean way out.
       fprintf(stderr, "there are no more threads to be had\n");
       abort();
     }
@@ -304,7 +303,7 @@ static iree_status_t run_threads(const case_t* self, rig_t* rig, int64_t* out_wa
   return status;
 }
 
-// The same, of the one thread of others.
+// Wall time of all rounds of a case of one thread.
 static iree_status_t run_rounds(const case_t* self, rig_t* rig, int64_t* out_wall) {
   for (uint32_t i = 0; i < self->rounds; ++i) {
     int64_t start = nanoseconds(CLOCK_MONOTONIC);

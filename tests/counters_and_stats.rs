@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Hardware counters are what the software GPU says of the same work in other ways: `HSA_SIM_STATS` beside them, and
-//! `HSA_SIM_PROFILE`, which knows each instruction's text. What is of one class, its text says.
+//! Hardware counters agree with the other reports of the software GPU about the same work: with `HSA_SIM_STATS`, and
+//! with `HSA_SIM_PROFILE`, whose instruction texts show the class of each instruction.
 
 #[path = "support/counters.rs"]
 mod counters;

@@ -320,7 +320,7 @@ fn a_fault_that_is_not_of_the_drivers_making_is_not_swallowed() {
     }
 }
 
-/// Nor is what happens when a device has gone, be it in a callback of one of its queues.
+/// A device that was released in a callback of one of its queues is not told of a later fault.
 #[test]
 fn a_device_that_went_in_a_callback_hears_of_no_fault() {
     let name = "a_device_that_went_in_a_callback_hears_of_no_fault";

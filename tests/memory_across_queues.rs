@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Memory that one queue gives back while it still uses it, and that others ask for.
+//! Memory that a queue frees while its work still uses it must not go to another queue before that work ends.
 
 #[path = "support/hold.rs"]
 mod hold;
@@ -12,20 +12,20 @@ use amdgpu_rs::ffi::{Allocator, HalRef, iree, raw};
 use hold::Hold;
 use support::{BufferRef, Rig, SemaphoreRef, wait};
 
-/// Bytes of a range of the default pools here, and of what is given back.
+/// Bytes of a range of the default pools, and of the freed allocation.
 const RANGE: usize = 1 << 20;
 
-/// Bytes of what others ask for.
+/// Bytes of each allocation on the other queues.
 const SMALL: usize = 4096;
 
 const MAY_WAIT: u32 = raw::IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER;
 
-/// A device whose GPU has so many queues, and small ranges.
+/// Creates a device with small ranges and `queues` hardware queues per GPU.
 fn rig(queues: &str) -> Rig {
     Rig::with(&[("hardware_queues_per_gpu", queues), ("default_pool_range_length", "1048576")])
 }
 
-/// Where `size` bytes of `buffer`, which has its memory, are.
+/// Device addresses of `size` bytes of a committed `buffer`.
 fn place(buffer: &BufferRef, size: usize) -> Range<u64> {
     let start = device_address(buffer.borrow(), 0).unwrap();
     start..start + size as u64
@@ -35,7 +35,7 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-/// The bytes of device memory.
+/// Copies device memory to the host.
 fn contents(rig: &Rig, queue: u64, buffer: &BufferRef, size: usize) -> Vec<u8> {
     let (copy, done) = (rig.buffer(size), rig.semaphore());
     rig.copy(queue, &[], &[(&done, 1)], (buffer, 0), (&copy, 0), size).unwrap();
@@ -43,7 +43,7 @@ fn contents(rig: &Rig, queue: u64, buffer: &BufferRef, size: usize) -> Vec<u8> {
     rig.read(&copy, 0, size)
 }
 
-/// A pool of IREE's own, as applications make them, with `length` bytes at first.
+/// Creates one of IREE's TLSF pools, as applications do, with ranges of `length` bytes.
 fn tlsf_pool(rig: &Rig, length: usize) -> HalRef<raw::iree_hal_pool_t> {
     // SAFETY: a live device; the pool retains what it is made of; results go to locals.
     unsafe {
@@ -67,8 +67,8 @@ fn tlsf_pool(rig: &Rig, length: usize) -> HalRef<raw::iree_hal_pool_t> {
     }
 }
 
-/// Allocates all of a range on queue 1, writes 1 to it and gives it back, behind `hold`. Returns where it is, and what
-/// is signaled when it is over.
+/// Allocates a whole range on queue 1, fills it with 1 and frees it, all behind `hold`. Returns its addresses, and the
+/// semaphore that reaches 3 at the end.
 fn give_back(rig: &Rig, pool: *mut raw::iree_hal_pool_t, size: usize) -> (Range<u64>, SemaphoreRef) {
     let done = rig.semaphore();
     let buffer = rig.alloca_from(pool, 1, &[], &[(&done, 1)], (size, 0)).unwrap();
@@ -78,7 +78,7 @@ fn give_back(rig: &Rig, pool: *mut raw::iree_hal_pool_t, size: usize) -> (Range<
     (place, done)
 }
 
-/// The first request finds the block that came back, which is refused to it; those behind it find what is left of that.
+/// The first request is refused the freed block. Later requests would find what an allocator splits off that block.
 #[test]
 fn no_queue_gets_memory_that_another_one_still_uses() {
     for queues in [2, 4] {
@@ -103,7 +103,7 @@ fn no_queue_gets_memory_that_another_one_still_uses() {
         for (queue, other) in &others {
             assert_eq!(contents(&rig, *queue, other, SMALL), [9; SMALL]);
         }
-        // What has been used is anybody's again.
+        // Completed memory is free for every queue.
         let before = rig.slabs();
         let again = rig.alloca(2, &[], &[(&done, 4)], RANGE).unwrap();
         wait(&done, 4).unwrap();
@@ -111,7 +111,7 @@ fn no_queue_gets_memory_that_another_one_still_uses() {
     }
 }
 
-/// A queue that has waited for the deallocation takes the memory at once, in parts, too.
+/// A queue that waits for the deallocation gets the memory at once, whole or in parts.
 #[test]
 fn a_queue_that_comes_after_the_last_use_takes_the_memory_at_once() {
     let rig = rig("2");
@@ -129,7 +129,7 @@ fn a_queue_that_comes_after_the_last_use_takes_the_memory_at_once() {
     wait(&later, 2).unwrap();
 }
 
-/// IREE's TLSF pools forget the frontiers of what they divide: they get memory back when nothing uses it any more.
+/// IREE's TLSF pools lose the frontier of a block that they split, so the driver returns memory to them at completion.
 #[test]
 fn no_queue_gets_memory_of_a_tlsf_pool_that_another_one_still_uses() {
     const LENGTH: usize = 16384;
@@ -149,7 +149,7 @@ fn no_queue_gets_memory_of_a_tlsf_pool_that_another_one_still_uses() {
     assert_eq!(done.borrow().query().unwrap(), 0);
     drop(hold);
     wait(&done, 3).unwrap();
-    // Now it has the memory back.
+    // The pool has the memory back.
     let before = rig.slabs();
     let again = rig.alloca_from(pool.as_ptr(), 2, &[], &[(&done, 4)], (LENGTH, 0)).unwrap();
     wait(&done, 4).unwrap();
@@ -158,7 +158,7 @@ fn no_queue_gets_memory_of_a_tlsf_pool_that_another_one_still_uses() {
     wait(&done, 5).unwrap();
 }
 
-/// Slabs that nothing uses go back to HSA, and others come when they are needed.
+/// A trim returns unused slabs to HSA; later allocations acquire new ones.
 #[test]
 fn unused_ranges_are_trimmed_and_used_ones_stay() {
     let rig = rig("2");

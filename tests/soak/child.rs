@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Processes that run programs, from both sides.
+//! Child processes that run programs: the parent's side and the child's.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -17,32 +17,32 @@ use crate::{execute, kernels};
 /// Environment variable with a process's task: the words of [`Task::text`].
 pub const VARIABLE: &str = "AMDGPU_RS_SOAK_CHILD";
 
-/// How long nothing may happen in a program, unless it is being made smaller.
+/// Longest time without progress in a program. Shrinking uses a limit of its own.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Line about the reference that the driver keeps after a GPU has failed, because the runtime must not start anew.
+/// Leak report of the one HSA reference that the driver keeps after a GPU fault, so that the runtime never restarts.
 const KEPT: &str = "hsa-sim: exit: 1 references on HSA left";
 
 /// Start of the last line of a sanitizer's report, with its kind and place. The process may continue behind it.
 const REPORT: &str = "SUMMARY: ";
 
-/// How long it may take a process that hangs to say so.
+/// Time that a hanging process has to report its hang.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Task of one process.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// The first program.
+    /// Seed of the first program.
     pub seed: u64,
-    /// So many programs of consecutive seeds, or one so many times.
+    /// Number of programs with consecutive seeds, or of runs of one program.
     pub count: u64,
-    /// Runs one again and again, with these edits.
+    /// Edits of the one program that runs `count` times; `None` for consecutive seeds.
     pub edits: Option<Edits>,
-    /// How long nothing may happen.
+    /// Longest time without progress.
     pub limit: Duration,
-    /// The sim's own seed.
+    /// Value of `HSA_SIM_SEED`.
     pub sim_seed: u64,
-    /// Compares with a model that is wrong.
+    /// Compares with a model that is wrong on purpose.
     pub is_wrong: bool,
 }
 
@@ -68,16 +68,16 @@ impl Task {
 /// Result of a process.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// Programs that passed.
+    /// Number of programs that passed.
     pub passed: u64,
-    /// Their operations by kind, and more.
+    /// Their operations by kind, checked bytes, and programs.
     pub counts: BTreeMap<String, u64>,
-    /// The one that did not, and what was wrong.
+    /// Seed of the program that failed, with the reason.
     pub failure: Option<(u64, String)>,
 }
 
-/// Runs the task in a process of its own, until `deadline` at the latest. A program that ends the GPU ends the process,
-/// too.
+/// Runs the task in a child process until `deadline` at the latest. The process ends after a program that loses the
+/// GPU.
 pub fn run(task: &Task, deadline: Option<Instant>, mut each: impl FnMut()) -> Ended {
     let mut command = Command::new(std::env::current_exe().expect("a test has a file"));
     command
@@ -109,19 +109,19 @@ pub fn run(task: &Task, deadline: Option<Instant>, mut each: impl FnMut()) -> En
     ended
 }
 
-/// Parsed output of a process so far.
+/// Output of a process, parsed so far.
 #[derive(Default)]
 struct Told {
     ended: Ended,
-    /// The program that it is at, and the lines of others during it.
+    /// Seed of the program that runs now. `said` has the unparsed lines that were printed during it.
     current: u64,
     said: Vec<String>,
-    /// True if its GPU has failed.
+    /// True after a GPU fault in the process.
     is_lost: bool,
 }
 
 impl Told {
-    /// Takes the next line; whether it tells of a program that passed.
+    /// Parses the next line. Returns true if it reports a program that passed.
     fn line(&mut self, line: String) -> bool {
         let Some(told) = line.strip_prefix(MARK) else {
             if line.starts_with("hsa-sim: ") && line.ends_with(" left") && !(self.is_lost && line == KEPT) {
@@ -153,7 +153,7 @@ impl Told {
         false
     }
 
-    /// The current program fails, unless one has already.
+    /// Records a failure of the current program, unless an earlier one is recorded.
     fn fails(&mut self, what: String) {
         self.ended.failure.get_or_insert((self.current, what));
     }
@@ -163,7 +163,7 @@ fn is_over(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| deadline <= Instant::now())
 }
 
-/// Hands on the child's lines to its end; whether it was killed because it said nothing for so long.
+/// Passes the child's lines to `each` until it ends. Returns true if it was killed after `limit` without a line.
 fn follow(child: &mut Child, limit: Duration, deadline: Option<Instant>, mut each: impl FnMut(String)) -> bool {
     let stderr = child.stderr.take().expect("it is piped");
     let (send, lines) = channel();
@@ -188,14 +188,14 @@ fn follow(child: &mut Child, limit: Duration, deadline: Option<Instant>, mut eac
             break false;
         }
     };
-    // It may have ended already.
+    // The child may have ended already: then this fails, harmlessly.
     let _ = child.kill();
     lines.iter().for_each(each);
     reader.join().expect("the reader ends");
     is_hanging
 }
 
-/// The child's part.
+/// Runs the task of a child process; returns at once in the parent.
 pub fn main() {
     let Ok(text) = std::env::var(VARIABLE) else { return };
     let task = Task::parse(&text);
@@ -216,7 +216,7 @@ pub fn main() {
         let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name}={count}")).collect();
         say(&format!("{MARK}passed {}", counts.join(" ")));
         if program.ops.iter().any(|op| matches!(op.kind, Kind::MemoryFault { .. })) {
-            // The GPU has ended for this process.
+            // The GPU is lost for this process.
             say(&format!("{MARK}lost"));
             return;
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Smaller and simpler versions of a program.
+//! Edits that make a failing program smaller and simpler.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::program::{Fate, Kind, OpId, Program};
 
-/// Parts to leave out of a program. The text form is for other processes.
+/// Parts to leave out of a program. [`Edits::text`] hands them to a child process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
     pub dropped: BTreeSet<OpId>,
@@ -16,7 +16,7 @@ pub struct Edits {
 }
 
 impl Edits {
-    /// The words that [`Self::parse`] understands.
+    /// The edits as text for [`Self::parse`].
     pub fn text(&self) -> String {
         let mut words: Vec<_> = self.dropped.iter().map(OpId::to_string).collect();
         let switches = [
@@ -43,8 +43,8 @@ impl Edits {
         edits
     }
 
-    /// The program with the edits, and without what cannot be without what was dropped: what uses the buffer of an
-    /// alloca, and what fails because of it.
+    /// Applies the edits. Dropping an alloca also drops the operations that use its buffer; dropping an operation also
+    /// drops the operations whose failure it causes.
     pub fn apply(&self, mut program: Program) -> Program {
         let mut dropped = self.dropped.clone();
         for op in &program.ops {
@@ -63,7 +63,7 @@ impl Edits {
                 op.thread = 0;
             }
             if self.has_one_queue_each {
-                // The first that it may have.
+                // The first queue of its affinity.
                 op.affinity &= op.affinity.wrapping_neg();
             }
             if self.is_in_order {
@@ -85,11 +85,11 @@ fn is_dropped(dropped: &BTreeSet<OpId>, id: OpId, fate: Fate) -> bool {
     dropped.contains(&id) || fate.source().is_some_and(|source| dropped.contains(&source))
 }
 
-/// Takes operations out; who waited for one waits for what that waited for.
+/// Removes operations. An operation that depended on a removed one inherits its dependencies.
 fn close_gaps(program: &mut Program, dropped: &BTreeSet<OpId>) {
-    // What stands for an operation that was dropped.
+    // The dependencies that replace a dropped operation.
     let mut instead: BTreeMap<OpId, BTreeSet<OpId>> = BTreeMap::new();
-    // What the next operation on a timeline must wait for besides the one before it.
+    // Further dependencies of the next operation on each timeline, besides its predecessor there.
     let mut inherited: Vec<BTreeSet<OpId>> = vec![BTreeSet::new(); program.timelines.len()];
     let mut last: Vec<Option<OpId>> = vec![None; program.timelines.len()];
     for op in &mut program.ops {

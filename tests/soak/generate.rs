@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Programs made from seeds.
+//! Generates a random program from a seed.
 //!
-//! Operations are made one after the other. Each gets dependencies on all earlier ones that it conflicts with and that
-//! do not come before it already. What fails does so in a group: its semaphores are signaled by nothing else, and
-//! nothing that must end well waits for them.
+//! Operations are generated in order. Each depends on every earlier operation that conflicts with it and does not
+//! precede it already. Operations that fail are in a group of their own: no other operation signals the group's
+//! semaphores, and no operation that must succeed waits for them.
 
 mod chains;
 
@@ -15,7 +15,7 @@ use crate::program::{Buffer, Fate, File, FileKind, Heap, Kind, Mode, Op, OpId, P
 use crate::run;
 use random::Random;
 
-/// The program of a seed, for as many GPUs as the sim plays: a device has all of them.
+/// Generates the program of a seed. Each of its devices has every GPU that the sim simulates.
 pub fn program(seed: u64) -> Program {
     let mut generator = Generator::new(seed);
     generator.make_objects();
@@ -23,7 +23,7 @@ pub fn program(seed: u64) -> Program {
     generator.program
 }
 
-/// How a device ends while there is work on it.
+/// Way in which a device ends while work is in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Trap,
@@ -31,13 +31,13 @@ enum End {
     Release,
 }
 
-/// Operations with semaphores of their own.
+/// A group of operations with semaphores of its own.
 struct Group {
     fate: Fate,
     timelines: Vec<usize>,
-    /// The device that its operations are for, where it is about one that ended.
+    /// The device that ended, in the group of operations behind that end.
     device: Option<usize>,
-    /// True for a chain's group, to which nothing else is added.
+    /// True for the group of a chain, which takes no further operations.
     is_chain: bool,
 }
 
@@ -45,11 +45,11 @@ struct Generator {
     random: Random,
     program: Program,
     predecessors: Vec<BTreeSet<OpId>>,
-    /// The first is of what ends well.
+    /// The first group holds the operations that must succeed.
     groups: Vec<Group>,
-    /// How each device ended, and due to what.
+    /// Way in which each device ended, and the operation that caused it.
     ended: Vec<Option<(End, OpId)>>,
-    /// Operations of the queues' pool that are there, with what becomes of their alloca.
+    /// Buffers allocated from the queues' pool and not yet freed, with the fate of their alloca.
     allocated: Vec<(usize, Fate)>,
     executed: BTreeSet<usize>,
 }
@@ -130,7 +130,7 @@ impl Generator {
             options.push(("default_pool_range_length", (1 << 16).to_string()));
         }
         if self.one_in(2) {
-            // The least that the hardware takes.
+            // The smallest ring that HSA allows.
             options.push(("aql_queue_capacity", "64".to_owned()));
             options.push(("kernarg_capacity", self.pick(&["128", "256"]).to_owned()));
             options.push(("notification_capacity", self.pick(&["1", "2", "8"]).to_owned()));
@@ -138,12 +138,12 @@ impl Generator {
         options
     }
 
-    /// Hardware queues on each GPU, if not asked for: a function of the seed, since affinities need it, too.
+    /// Hardware queues on each GPU. Without `--queues` a function of the seed alone, because affinities need it, too.
     fn queues(&self) -> usize {
         run::queues().unwrap_or(1 + (self.program.seed % 4) as usize)
     }
 
-    /// Some of the queues that the bits name.
+    /// A random non-empty subset of the queues in `mask`.
     fn affinity(&mut self, mask: u64) -> u64 {
         let queues: Vec<_> = (0..self.queues() * gpu_count()).filter(|queue| mask >> queue & 1 != 0).collect();
         match self.random.below(4) {
@@ -200,7 +200,7 @@ impl Generator {
         let failures = if self.one_in(3) { 1 + self.below(3) } else { 0 };
         let ends_at = self.below(count);
         let fails_at: Vec<_> = (0..failures).map(|_| self.below(count)).collect();
-        // How far threads run ahead of each other and of what they wait for.
+        // Distance that threads may run ahead of each other and of their dependencies.
         let spread = self.pick(&[1, 8, 1000]);
         let chains_at = if self.one_in(2) { Some(self.below(count)) } else { None };
         for number in 0..count {
@@ -213,13 +213,13 @@ impl Generator {
             if fails_at.contains(&number) {
                 self.fail(spread);
             }
-            // Not every try fits.
+            // A try may find no operation that fits.
             (0..4).any(|_| self.make_operation(spread));
         }
         self.release(spread);
     }
 
-    /// A device ends: first a thread waits for all of it that must end well and looks at its memory.
+    /// Ends a device. Before that, a thread waits for its operations that must succeed and checks its memory.
     fn end_device(&mut self, end: End, spread: u64) {
         let device = self.below(self.program.devices);
         let all = end == End::MemoryFault;
@@ -256,7 +256,7 @@ impl Generator {
         self.place(device, group, kind, vec![check], spread).expect("nothing else touches its target");
     }
 
-    /// The release of the device that is to be released, behind everything in the program; its thread may come to it
+    /// Appends the release of the device that ends by release. It is last in the program; its thread may reach it
     /// much earlier.
     fn release(&mut self, spread: u64) {
         let Some(device) = self.ended.iter().position(|ended| matches!(ended, Some((End::Release, _)))) else { return };
@@ -272,7 +272,7 @@ impl Generator {
         }
     }
 
-    /// Something fails that is the end of nothing else: a group that depends on it.
+    /// Appends an operation that fails without ending a device, and the group that depends on it.
     fn fail(&mut self, spread: u64) {
         let Some(device) = self.open_device() else { return };
         let count = 1 + self.below(3);
@@ -289,7 +289,7 @@ impl Generator {
         if open.is_empty() { None } else { Some(self.pick(&open)) }
     }
 
-    /// One operation; whether one was found.
+    /// Appends a random operation. Returns false if none fits.
     fn make_operation(&mut self, spread: u64) -> bool {
         let device = self.below(self.program.devices);
         let source = self.ended[device].map(|(_, source)| source);
@@ -320,7 +320,7 @@ impl Generator {
         }
     }
 
-    /// Appends an operation with the dependencies that it needs; none if it conflicts with what it cannot wait for.
+    /// Appends an operation with its dependencies. Returns `None` if it conflicts with one that it must not wait for.
     fn place(&mut self, device: usize, group: usize, kind: Kind, extra: Vec<OpId>, spread: u64) -> Option<OpId> {
         let id = self.program.ops.len();
         let Group { fate, timelines, .. } = &self.groups[group];
@@ -367,7 +367,7 @@ impl Generator {
             } else if let (Fate::Certain | Fate::Maybe(_), Fate::Maybe(_)) = (fate, earlier.fate) {
                 return None;
             } else if let Kind::Dealloca { .. } = op.kind {
-                // What fails without touching the memory is still refused if it is submitted when that is gone.
+                // An operation that fails before it touches the memory is still refused once the memory is gone.
                 return None;
             }
         }
@@ -505,7 +505,7 @@ impl Generator {
 mod tests {
     use super::*;
 
-    /// The checks of memory rely on this.
+    /// The memory checks rely on this order.
     #[test]
     fn conflicting_operations_are_ordered() {
         for seed in 0..100 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A pool of one block, strict about frontiers and silent about time: it tells of what comes back, not of epochs that
-//! pass.
+//! A pool of one block that compares frontiers strictly. It notifies waiters when the block is released, and never
+//! because an epoch has passed.
 
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -10,30 +10,30 @@ use amdgpu_rs::ffi::{Allocator, Frontier, HalObject, HalRef, Header, Result, ire
 
 use super::Rig;
 
-/// Treatment of a block that may still be in use.
+/// Treatment of a request while the block may still be in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Gives it to those who can wait.
+    /// Gives the block to requesters that accept a wait frontier.
     Waitable,
-    /// Keeps it until its last use is over.
+    /// Keeps the block until its last use has completed.
     Kept,
-    /// Gives it and makes no buffer of it.
+    /// Gives the block, then fails to make a buffer of it.
     Broken,
 }
 
-/// The pool. It has its memory from the device's slabs.
+/// The pool. Its memory is a slab of the device.
 #[repr(C)]
 pub struct OneBlock {
     header: Header,
     slab: raw::iree_hal_slab_t,
-    // The device's, which outlives the pool.
+    // Owned by the device, which outlives the pool.
     provider: *mut raw::iree_hal_slab_provider_t,
     notification: HalRef<raw::iree_async_notification_t>,
     query: raw::iree_hal_pool_epoch_query_t,
     policy: Policy,
     block: Mutex<Block>,
     exhausted: AtomicUsize,
-    /// Called when the block is first asked for.
+    /// Called at the first request.
     before: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -41,9 +41,9 @@ pub struct OneBlock {
 #[derive(Default)]
 struct Block {
     is_taken: bool,
-    /// Given to who must wait for it.
+    /// Frontier of the last release. The next owner must wait for it.
     death: Box<Option<Frontier>>,
-    /// The frontiers that it came back with.
+    /// The death frontier of each release.
     deaths: Vec<Vec<(u64, u64)>>,
 }
 
@@ -103,17 +103,17 @@ impl OneBlock {
         }
     }
 
-    /// Calls `before` when the block is first asked for, by the thread that asks.
+    /// Calls `before` at the first request, on the requesting thread.
     pub fn call_first(&self, before: impl FnOnce() + Send + 'static) {
         *self.before.lock().unwrap() = Some(Box::new(before));
     }
 
-    /// How often it had nothing to give.
+    /// Number of requests that found the block taken.
     pub fn exhausted(&self) -> usize {
         self.exhausted.load(Ordering::Acquire)
     }
 
-    /// The frontiers that the block came back with, one for each time.
+    /// The death frontiers of the block, one for each release.
     pub fn deaths(&self) -> Vec<Vec<(u64, u64)>> {
         self.block.lock().unwrap().deaths.clone()
     }
@@ -123,7 +123,7 @@ impl OneBlock {
         self.block.lock().unwrap().is_taken
     }
 
-    /// True if all of `death` is before `requester` or has passed.
+    /// True if each entry of `death` is dominated by `requester` or has completed.
     fn is_over(&self, death: &Frontier, requester: *const raw::iree_async_frontier_t) -> bool {
         // SAFETY: the caller's frontier or null; the device answers its own query.
         unsafe {
