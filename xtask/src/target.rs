@@ -25,11 +25,12 @@ struct Played {
     rocr: bool,
 }
 
-const PLAYED: [Played; 9] = [
+const PLAYED: [Played; 10] = [
     Played { name: "gfx906", compiled: false, rocr: true },
     Played { name: "gfx908", compiled: true, rocr: true },
     Played { name: "gfx90a", compiled: true, rocr: true },
     Played { name: "gfx942", compiled: true, rocr: false },
+    Played { name: "gfx950", compiled: true, rocr: false },
     Played { name: "gfx1010", compiled: false, rocr: true },
     Played { name: "gfx1030", compiled: false, rocr: true },
     Played { name: "gfx1100", compiled: true, rocr: false },

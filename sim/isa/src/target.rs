@@ -19,6 +19,8 @@ pub enum Target {
     Gfx90a,
     /// CDNA3: gfx942 and `gfx9-4-generic`.
     Gfx942,
+    /// CDNA4: gfx950.
+    Gfx950,
     /// RDNA1: gfx1010 and `gfx10-1-generic`.
     Gfx1010,
     /// RDNA2: gfx1030 to gfx1036 and `gfx10-3-generic`.
@@ -39,6 +41,7 @@ impl Target {
             "gfx908" => Some(Target::Gfx908),
             "gfx90a" => Some(Target::Gfx90a),
             "gfx942" | "gfx9-4-generic" => Some(Target::Gfx942),
+            "gfx950" => Some(Target::Gfx950),
             "gfx1010" | "gfx10-1-generic" => Some(Target::Gfx1010),
             "gfx1030" | "gfx1031" | "gfx1032" | "gfx1033" | "gfx1034" | "gfx1035" | "gfx1036" | "gfx10-3-generic" => {
                 Some(Target::Gfx1030)
@@ -62,10 +65,15 @@ impl Target {
         matches!(self, Target::Gfx1200 | Target::Gfx1250)
     }
 
+    /// True for CDNA3 and CDNA4.
+    pub const fn is_cdna3_or_later(self) -> bool {
+        matches!(self, Target::Gfx942 | Target::Gfx950)
+    }
+
     /// True if a lane's registers are one file of VGPRs and AGPRs, so that memory instructions take either (gfx90a and
     /// later).
     pub const fn has_unified_registers(self) -> bool {
-        matches!(self, Target::Gfx90a | Target::Gfx942)
+        matches!(self, Target::Gfx90a) || self.is_cdna3_or_later()
     }
 
     /// True if tuples of lane registers start with an even one (CDNA2 ISA, "VGPR alignment"; gfx1250).
@@ -94,7 +102,7 @@ impl Targets {
         self.0 & Targets::only(target).0 != 0
     }
 
-    const GFX9: Targets = family::Gfx906.or(family::Gfx908).or(family::Gfx90a).or(family::Gfx942);
+    const GFX9: Targets = family::Gfx906.or(family::Gfx908).or(family::Gfx90a).or(family::Cdna3);
 }
 
 /// The sets that rows name.
@@ -110,6 +118,9 @@ pub(crate) mod family {
     pub const Gfx908: Targets = Targets::only(Target::Gfx908);
     pub const Gfx90a: Targets = Targets::only(Target::Gfx90a);
     pub const Gfx942: Targets = Targets::only(Target::Gfx942);
+    pub const Gfx950: Targets = Targets::only(Target::Gfx950);
+    /// CDNA3 and later.
+    pub const Cdna3: Targets = Gfx942.or(Gfx950);
     pub const Gfx9: Targets = Targets::GFX9;
     pub const Gfx1010: Targets = Targets::only(Target::Gfx1010);
     pub const Gfx1030: Targets = Targets::only(Target::Gfx1030);
@@ -129,6 +140,7 @@ mod tests {
             ("gfx90a", Target::Gfx90a),
             ("gfx942", Target::Gfx942),
             ("gfx9-4-generic", Target::Gfx942),
+            ("gfx950", Target::Gfx950),
             ("gfx10-1-generic", Target::Gfx1010),
             ("gfx1032", Target::Gfx1030),
             ("gfx1103", Target::Gfx11),
@@ -138,14 +150,14 @@ mod tests {
             assert_eq!(Target::from_processor(name), Some(target), "{name}");
         }
         // gfx900 lacks the fused mixed-precision ops that gfx906 has in their place; features are not part of a name.
-        for name in ["gfx900", "gfx950", "gfx1150", "gfx90a:xnack+", ""] {
+        for name in ["gfx900", "gfx1150", "gfx90a:xnack+", ""] {
             assert_eq!(Target::from_processor(name), None, "{name}");
         }
     }
 
     #[test]
     fn families_are_their_members() {
-        let gfx9 = [Target::Gfx906, Target::Gfx908, Target::Gfx90a, Target::Gfx942];
+        let gfx9 = [Target::Gfx906, Target::Gfx908, Target::Gfx90a, Target::Gfx942, Target::Gfx950];
         assert!(gfx9.iter().all(|target| target.is_gfx9() && target.is_before_gfx11()));
         for target in [Target::Gfx1010, Target::Gfx1030] {
             assert!(!target.is_gfx9() && target.is_before_gfx11());

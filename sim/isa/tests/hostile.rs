@@ -4,7 +4,7 @@
 use random::Random;
 use sim_isa::{DecodeError, DecodeFault, Format, Target, decode};
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 10] = [
     Target::Gfx11,
     Target::Gfx1200,
     Target::Gfx1250,
@@ -12,6 +12,7 @@ const TARGETS: [Target; 9] = [
     Target::Gfx908,
     Target::Gfx90a,
     Target::Gfx942,
+    Target::Gfx950,
     Target::Gfx1010,
     Target::Gfx1030,
 ];

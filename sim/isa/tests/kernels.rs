@@ -24,7 +24,7 @@ fn code_objects(dir: &Path) -> Vec<PathBuf> {
 
 /// The target a file name tells.
 fn target_of(path: &Path) -> Option<Target> {
-    const NAMES: [(&str, Target); 13] = [
+    const NAMES: [(&str, Target); 14] = [
         ("gfx11", Target::Gfx11),
         ("gfx125", Target::Gfx1250),
         ("gfx12", Target::Gfx1200),
@@ -37,6 +37,7 @@ fn target_of(path: &Path) -> Option<Target> {
         ("gfx908", Target::Gfx908),
         ("gfx90a", Target::Gfx90a),
         ("gfx942", Target::Gfx942),
+        ("gfx950", Target::Gfx950),
         ("gfx9-4-generic", Target::Gfx942),
     ];
     let file = path.file_name()?.to_string_lossy();

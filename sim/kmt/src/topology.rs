@@ -60,7 +60,7 @@ fn gpu_properties(gpu: &Gpu, index: usize, memory: u64) -> NodeProperties {
     let target = gpu.target;
     let arrays = target.shader_engines * target.shader_arrays;
     // ECC of the on-chip memories is always on where the product has no switch.
-    let edc = if matches!(target.name, "gfx908" | "gfx90a" | "gfx942") { CAP_SRAM_EDC } else { 0 };
+    let edc = if matches!(target.name, "gfx908" | "gfx90a" | "gfx942" | "gfx950") { CAP_SRAM_EDC } else { 0 };
     let mut amd_name = [0; 64];
     amd_name[..target.name.len()].copy_from_slice(target.name.as_bytes());
     NodeProperties {
@@ -248,6 +248,7 @@ mod tests {
         };
         assert_eq!(versions("gfx90a"), (9, 0, 10));
         assert_eq!(versions("gfx942"), (9, 4, 2));
+        assert_eq!(versions("gfx950"), (9, 5, 0));
         assert_eq!(versions("gfx1030"), (10, 3, 0));
         assert_eq!(versions("gfx1201"), (12, 0, 1));
     }

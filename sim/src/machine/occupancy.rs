@@ -23,7 +23,7 @@ pub struct Demand {
 fn registers(target: Target, lanes: u32) -> (u32, u32) {
     let (total, granule) = match target {
         Target::Gfx906 | Target::Gfx908 => return (256, 4),
-        Target::Gfx90a | Target::Gfx942 => return (512, 8),
+        Target::Gfx90a | Target::Gfx942 | Target::Gfx950 => return (512, 8),
         Target::Gfx1010 => (1024, 8),
         Target::Gfx1030 | Target::Gfx1250 => (1024, 16),
         Target::Gfx11 | Target::Gfx1200 => (1536, 24),

@@ -21,7 +21,7 @@ pub(crate) fn path(inst: &Inst, target: Target) -> Path {
     let (stores, is_atomic) = (inst.op.has(Flags::STORE), inst.op.has(Flags::ATOMIC));
     let bypasses = if target.is_gfx12() {
         mem.scope >= DEVICE
-    } else if target == Target::Gfx942 {
+    } else if target.is_cdna3_or_later() {
         mem.scc
     } else if matches!(target, Target::Gfx1010 | Target::Gfx1030) && inst.format != Format::Smem {
         mem.glc && mem.dlc

@@ -293,7 +293,7 @@ impl Start {
             }
             next += dwords;
         };
-        let told_of_scratch = self.target.is_before_gfx11() && self.target != Target::Gfx942;
+        let told_of_scratch = self.target.is_before_gfx11() && !self.target.is_cdna3_or_later();
         if told_of_scratch {
             push(properties.enable_sgpr_private_segment_buffer(), 2, PRIVATE_BUFFER[0]);
             push(properties.enable_sgpr_private_segment_buffer(), 2, PRIVATE_BUFFER[1]);

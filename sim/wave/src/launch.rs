@@ -66,6 +66,7 @@ pub struct Counters {
 /// Bytes of LDS that a workgroup may have.
 pub const fn lds_bytes(target: Target) -> u32 {
     match target {
+        Target::Gfx950 => 160 << 10,
         Target::Gfx1250 => 320 << 10,
         _ => 64 << 10,
     }

@@ -61,7 +61,7 @@ const BANKS: usize = 32;
 /// Bytes of a line of the caches that vector memory goes through first: 64 on GFX9 before gfx942, 128 there and from
 /// gfx10 on (AMD's white papers on CDNA 3 and RDNA).
 pub(crate) fn line_bytes(target: Target) -> u64 {
-    if target.is_gfx9() && target != Target::Gfx942 { 64 } else { 128 }
+    if target.is_gfx9() && !target.is_cdna3_or_later() { 64 } else { 128 }
 }
 
 /// Meter of instructions' accesses.

@@ -239,7 +239,11 @@ impl<const L: usize> Builder<'_, L> {
             false => None,
         };
         let clamp = inst.clamp && e5m3.is_none();
-        let chosen = match e5m3 {
+        let special = match inst.target {
+            Target::Gfx950 if !clamp => exec::cdna4_handler::<L>(inst.op, self.level),
+            _ => e5m3,
+        };
+        let chosen = match special {
             Some(chosen) => chosen,
             None => exec::handler::<L>(inst.op, clamp, self.level).map_err(FaultKind::NotImplemented)?,
         };

@@ -63,7 +63,7 @@ impl Reader<'_> {
         }
         inst.matrix =
             Matrix { cbsz: bits(word, 8, 3) as u8, abid: bits(word, 11, 4) as u8, blgp: bits(high, 29, 3) as u8 };
-        if self.target == Target::Gfx942 && op.info().src[0] == Ty::F64 {
+        if self.target.is_cdna3_or_later() && op.info().src[0] == Ty::F64 {
             inst.neg = std::mem::take(&mut inst.matrix.blgp);
         }
         Ok(inst)
@@ -130,11 +130,11 @@ impl Reader<'_> {
         let acc = bit(high, 23) && self.target.has_unified_registers();
         let no_scalar = bits(high, 16, 7) == 127;
         let has_vaddr = match (format, self.target) {
-            (Format::Scratch, Target::Gfx942) => bit(word, 13),
+            (Format::Scratch, target) if target.is_cdna3_or_later() => bit(word, 13),
             (Format::Scratch, _) => no_scalar,
             _ => true,
         };
-        let reserved = bit(word, 13) && !(format == Format::Scratch && self.target == Target::Gfx942)
+        let reserved = bit(word, 13) && !(format == Format::Scratch && self.target.is_cdna3_or_later())
             || bit(word, 12) && format == Format::Flat
             || bit(high, 23) && !self.target.has_unified_registers();
         if reserved {
@@ -160,8 +160,8 @@ impl Reader<'_> {
         let unified = self.target.has_unified_registers();
         if op.info().src.is_empty() {
             // What is in the fields of gfx942's cache control is its scope.
-            inst.mem.glc = bit(word, 14) && self.target == Target::Gfx942;
-            inst.mem.scc = bit(word, 15) && self.target == Target::Gfx942;
+            inst.mem.glc = bit(word, 14) && self.target.is_cdna3_or_later();
+            inst.mem.scc = bit(word, 15) && self.target.is_cdna3_or_later();
             return Ok(inst);
         }
         inst.mem.scc = bit(word, 15) && unified;

@@ -9,7 +9,6 @@ use crate::encoding::{Format, Ty};
 use crate::flags::Flags;
 use crate::inst::{Inst, Mem, Operand};
 use crate::op::Op;
-use crate::target::Target;
 
 pub(super) fn smem(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let info = inst.op.info();
@@ -64,7 +63,7 @@ fn cache_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     }
     let Mem { glc, slc, dlc, scc, .. } = inst.mem;
     let names = match inst.target {
-        Target::Gfx942 if inst.format != Format::Smem => [" sc0", " nt", "", " sc1"],
+        target if target.is_cdna3_or_later() && inst.format != Format::Smem => [" sc0", " nt", "", " sc1"],
         _ => [" glc", " slc", " dlc", " scc"],
     };
     for (set, name) in [glc, slc, dlc, scc].into_iter().zip(names) {

@@ -203,7 +203,7 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
             };
             let soffset = [4, 44, 100, 102, 106, 124, 128, 131, 193, 242][random.below(10) as usize];
             if info.src.is_empty() {
-                let scope = if target == Target::Gfx942 { random.below(4) << 14 } else { 0 };
+                let scope = if target.is_cdna3_or_later() { random.below(4) << 14 } else { 0 };
                 return vec![0xe000_0000 | code << 18 | scope, 0];
             }
             let addressing = random.below(4);
@@ -226,8 +226,8 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
             };
             let offset = sparse(random, if segment == 0 { 12 } else { 13 });
             let no_scalar = segment == 0 || random.one_in(2);
-            let has_vaddr = if target == Target::Gfx942 { random.one_in(2) } else { no_scalar };
-            let vector_bit = u32::from(segment == 1 && target == Target::Gfx942 && has_vaddr) << 13;
+            let has_vaddr = if target.is_cdna3_or_later() { random.one_in(2) } else { no_scalar };
+            let vector_bit = u32::from(segment == 1 && target.is_cdna3_or_later() && has_vaddr) << 13;
             let vaddr = if segment != 1 || has_vaddr { register(random) } else { 0 };
             let saddr = match segment {
                 0 => 0,

@@ -462,9 +462,13 @@ fn all_seen(ops: impl Iterator<Item = Op>, counts: &BTreeMap<Op, (usize, usize)>
 /// The targets, and LLVM's name for a processor of each.
 const RDNA: [(Target, &str); 3] =
     [(Target::Gfx11, "gfx1100"), (Target::Gfx1200, "gfx1201"), (Target::Gfx1250, "gfx1250")];
-const GFX9: [(Target, &str); 4] =
-    [(Target::Gfx906, "gfx906"), (Target::Gfx908, "gfx908"), (Target::Gfx90a, "gfx90a"), (Target::Gfx942, "gfx942")];
-
+const GFX9: [(Target, &str); 5] = [
+    (Target::Gfx906, "gfx906"),
+    (Target::Gfx908, "gfx908"),
+    (Target::Gfx90a, "gfx90a"),
+    (Target::Gfx942, "gfx942"),
+    (Target::Gfx950, "gfx950"),
+];
 const GFX10: [(Target, &str); 2] = [(Target::Gfx1010, "gfx1010"), (Target::Gfx1030, "gfx1030")];
 
 #[test]

@@ -119,3 +119,19 @@ mod e5m3 {
 }
 
 pub(super) use e5m3::handler as e5m3_handler;
+
+/// gfx950: conversions of gfx942 with the formats of the Open Compute Project (CDNA4 ISA, V_CVT_F32_FP8 and its like).
+mod cdna4 {
+    use super::*;
+
+    vops! {
+        VCvtF32Fp8(a: u32) -> f32 { ocp::fp8_to_f32(a as u8) }
+        VCvtF32Bf8(a: u32) -> f32 { ocp::bf8_to_f32(a as u8) }
+        VCvtPkF32Fp8(a: u32) -> u64 { pair(ocp::fp8_to_f32(a as u8), ocp::fp8_to_f32((a >> 8) as u8)) }
+        VCvtPkF32Bf8(a: u32) -> u64 { pair(ocp::bf8_to_f32(a as u8), ocp::bf8_to_f32((a >> 8) as u8)) }
+        VCvtPkFp8F32(a: f32, b: f32) -> Codes<Fp8> { Codes::new([a, b].map(ocp::f32_to_fp8)) }
+        VCvtPkBf8F32(a: f32, b: f32) -> Codes<Bf8> { Codes::new([a, b].map(ocp::f32_to_bf8)) }
+    }
+}
+
+pub(super) use cdna4::handler as cdna4_handler;

@@ -18,13 +18,13 @@ use sim_isa::Op;
 use std::any::Any;
 
 /// Lanes of a wave that has matrix ops.
-const LANES: usize = 64;
+pub(super) const LANES: usize = 64;
 
 /// The registers of one operand.
-type Rows = [Row<LANES>];
+pub(super) type Rows = [Row<LANES>];
 
 /// Element type of a product.
-trait Elements {
+pub(super) trait Elements {
     /// An element of A or B, ready to be multiplied.
     type Factor: Copy + Default;
     /// An element of C or D.
@@ -45,7 +45,7 @@ trait Elements {
 macro_rules! elements {
     ($($(#[$doc:meta])* $name:ident<$factor:ty, $sum:ty> [$bits:literal] |$x:ident| $a:expr, |$y:ident| $b:expr;)*) => {$(
         $(#[$doc])*
-        struct $name;
+        pub(super) struct $name;
         impl Elements for $name {
             type Factor = $factor;
             type Sum = $sum;
@@ -75,9 +75,11 @@ macro_rules! elements {
     )*};
 }
 
+pub(super) use elements;
+
 /// Accumulator type. Steps go through the inner dimension in order, each a fused multiply-add: the documents leave the
 /// hardware's order and intermediate precision open.
-trait Sum {
+pub(super) trait Sum {
     fn read(bits: u64) -> Self;
     fn write(self) -> u64;
     fn step(a: Self, b: Self, c: Self) -> Self;
@@ -153,7 +155,7 @@ fn xf32(bits: u32) -> f32 {
 
 /// Modifiers that choose other blocks or lanes than an element's own.
 #[derive(Clone, Copy, Default)]
-struct Broadcast {
+pub(super) struct Broadcast {
     /// Groups of 2^cbsz blocks share one block of A.
     cbsz: u8,
     /// Index in the group.
@@ -182,7 +184,7 @@ impl Broadcast {
 
 /// Element `at` of a lane's row or column.
 #[inline(always)]
-fn element<E: Elements>(rows: &Rows, lane: usize, at: usize) -> u64 {
+pub(super) fn element<E: Elements>(rows: &Rows, lane: usize, at: usize) -> u64 {
     let first = at * E::BITS;
     let low = u64::from(rows[first / 32].0[lane]) >> (first % 32);
     if E::BITS == 64 { low | u64::from(rows[first / 32 + 1].0[lane]) << 32 } else { low }
@@ -201,7 +203,7 @@ fn place<E: Elements, const M: usize>(i: usize, b: usize) -> (usize, usize) {
 
 /// D = A·B + C in `d`, which holds C.
 #[inline(always)]
-fn multiply<E: Elements, const M: usize, const K: usize, const B: usize>(
+pub(super) fn multiply<E: Elements, const M: usize, const K: usize, const B: usize>(
     a: &Rows,
     b: &Rows,
     how: Broadcast,
@@ -252,7 +254,7 @@ fn element_of_sum<E: Elements>(d: &Rows, register: usize, lane: usize) -> u64 {
 }
 
 /// A matrix op.
-struct Product<E, const M: usize, const K: usize, const B: usize>(std::marker::PhantomData<E>);
+pub(super) struct Product<E, const M: usize, const K: usize, const B: usize>(std::marker::PhantomData<E>);
 
 impl<E: Elements, const M: usize, const K: usize, const B: usize, const L: usize> Exec<L> for Product<E, M, K, B> {
     #[inline(always)]
@@ -302,7 +304,7 @@ fn product<E: Elements, const M: usize, const K: usize, const B: usize>(wave: &m
 
 /// A matrix op whose A is sparse: of each four elements of a row two are there, and source 2 tells in two bits which
 /// the two are (CDNA3 ISA 7.1.5). D is C.
-struct Sparse<E, const M: usize, const K: usize>(std::marker::PhantomData<E>);
+pub(super) struct Sparse<E, const M: usize, const K: usize>(std::marker::PhantomData<E>);
 
 impl<E: Elements, const M: usize, const K: usize, const L: usize> Exec<L> for Sparse<E, M, K> {
     #[inline(always)]
@@ -341,7 +343,7 @@ macro_rules! products {
         dense { $($op:ident $elements:ident $m:literal $k:literal $blocks:literal;)* }
         sparse { $($sparse:ident $sparse_elements:ident $sm:literal $sk:literal;)* }
     ) => {
-        /// The handler of a matrix op.
+        /// The handler of a matrix op of this table.
         pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
             if L != LANES {
                 return None;
@@ -354,6 +356,7 @@ macro_rules! products {
         }
     };
 }
+pub(super) use products;
 
 products! {
     dense {

@@ -26,6 +26,7 @@ mod lds;
 mod level;
 mod memory;
 mod mfma;
+mod mfma_cdna4;
 mod packed;
 mod reach;
 mod salu;
@@ -106,6 +107,13 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
 pub(crate) fn e5m3_handler<const L: usize>(op: Op, level: Level) -> Option<Chosen<L>> {
     let lane_wise = convert::e5m3_handler(op, level).map(|run| Chosen { run, lane_wise: true });
     lane_wise.or_else(|| small_float::e5m3_handler(op).map(|run| Chosen { run, lane_wise: false }))
+}
+
+/// gfx950: the handler of an op that gfx942 has with other floats of 8 bits.
+pub(crate) fn cdna4_handler<const L: usize>(op: Op, level: Level) -> Option<Chosen<L>> {
+    let lane_wise = convert::cdna4_handler(op, level).map(|run| Chosen { run, lane_wise: true });
+    let other = || small_float::cdna4_handler(op).or_else(|| mfma_cdna4::handler(op, level));
+    lane_wise.or_else(|| other().map(|run| Chosen { run, lane_wise: false }))
 }
 
 /// True if the op is executed (or skipped as a no-op). Tests use this list.

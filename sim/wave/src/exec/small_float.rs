@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Floats of 8 bits: fp8 (e4m3) and bf8 (e5m2), in the two fashions that targets have.
 //!
-//! The formats of gfx942 have the exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN. Those of gfx12,
-//! in [`ocp`], are of the Open Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats have, fp8
+//! The formats of gfx942 have the exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN. Those of gfx950
+//! and gfx12, in [`ocp`], are of the Open Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats have, fp8
 //! has no infinity and only the NaNs 0x7f and 0xff. gfx1250 also has e5m3, without sign, in which 0xff alone is a NaN.
 
 use super::float::{f32_to_half_rtz, half_to_f32, pow2};
@@ -234,6 +234,15 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VCvtSrPkF16F32 => |wave, _, op| stochastic_pair(wave, op, 13, f32_to_half_rtz),
         _ => return None,
     })
+}
+
+/// [`handler`] of gfx950 for ops of gfx942, with the formats of the Open Compute Project.
+pub(super) fn cdna4_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+    match op {
+        Op::VCvtSrFp8F32 => handler(Op::VCvtSrFp8F32Gfx12),
+        Op::VCvtSrBf8F32 => handler(Op::VCvtSrBf8F32Gfx12),
+        _ => None,
+    }
 }
 
 /// [`handler`] of those whose clamp bit stands for another format.

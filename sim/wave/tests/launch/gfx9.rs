@@ -8,8 +8,13 @@ use hsa_abi::KernelDescriptor;
 use sim_isa::Target;
 use sim_wave::{Counters, Fault, FaultKind, Kernel, Launch, run};
 
-const ALL: [(Target, &str); 4] =
-    [(Target::Gfx906, "gfx906"), (Target::Gfx908, "gfx908"), (Target::Gfx90a, "gfx90a"), (Target::Gfx942, "gfx942")];
+const ALL: [(Target, &str); 5] = [
+    (Target::Gfx906, "gfx906"),
+    (Target::Gfx908, "gfx908"),
+    (Target::Gfx90a, "gfx90a"),
+    (Target::Gfx942, "gfx942"),
+    (Target::Gfx950, "gfx950"),
+];
 
 /// Requests of a descriptor beside the ids of the workgroup and of all dimensions.
 #[derive(Clone, Copy)]
@@ -146,7 +151,7 @@ fn arguments_are_preloaded_and_their_loads_skipped() {
 
 #[test]
 fn scratch_is_reached_through_its_buffer_and_by_flat_addresses() {
-    for (target, cpu) in ALL.into_iter().filter(|(target, _)| *target != Target::Gfx942) {
+    for (target, cpu) in ALL.into_iter().filter(|(target, _)| !target.is_cdna3_or_later()) {
         // The buffer's four SGPRs are first, and the wave's offset is after the workgroup's ids.
         let text = "s_load_dwordx2 s[12:13], s[4:5], 0x0
             s_add_u32 s0, s0, s9
@@ -183,7 +188,7 @@ fn accumulation_registers_follow_the_others() {
         let kernel = load(target, cpu, KERNARGS, &format!("v_accvgpr_write_b32 {register}, v0\ns_endpgm"));
         run_one(&kernel, 0, |_| {}).0.map_err(|fault| fault.kind)
     };
-    for (target, cpu) in [(Target::Gfx90a, "gfx90a"), (Target::Gfx942, "gfx942")] {
+    for (target, cpu) in [(Target::Gfx90a, "gfx90a"), (Target::Gfx942, "gfx942"), (Target::Gfx950, "gfx950")] {
         // 24 of 32 are others.
         assert!(fault(target, cpu, "a7").is_ok());
         let kind = fault(target, cpu, "a8").unwrap_err();

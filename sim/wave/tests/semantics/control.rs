@@ -68,8 +68,8 @@ const CACHES_ON_GFX9: &[(&str, &[Target])] = &[
     ("buffer_wbinvl1_vol", &[Target::Gfx906, Target::Gfx908, Target::Gfx90a]),
     ("buffer_wbl2", &[Target::Gfx90a]),
     ("buffer_invl2", &[Target::Gfx90a]),
-    ("buffer_wbl2 sc1", &[Target::Gfx942]),
-    ("buffer_inv sc0 sc1", &[Target::Gfx942]),
+    ("buffer_wbl2 sc1", &[Target::Gfx942, Target::Gfx950]),
+    ("buffer_inv sc0 sc1", &[Target::Gfx942, Target::Gfx950]),
 ];
 
 const NOTHING_ON_GFX11: &[&str] = &[
@@ -380,7 +380,7 @@ fn overflows(machine: Machine, random: &mut Random) -> Vec<Case> {
     cases.push(result(&format!("v_cvt_f16_f32 {low}, v1\nv_and_b32 v2, 0xffff, v2"), &half));
     cases.push(result("v_pk_add_f16 v2, v3, v3", &|lane| pair(sum(lane))));
     cases.push(result(&format!("v_add_f16 {low}, {two}, {two}\nv_and_b32 v2, 0xffff, v2"), &sum));
-    let is_eight = machine.target.is_gfx12() || machine.target == Target::Gfx942;
+    let is_eight = machine.target.is_gfx12() || machine.target.is_cdna3_or_later();
     if !is_eight {
         return cases;
     }

@@ -6,7 +6,7 @@ use crate::machine::{Case, Float, M0, Machine, State, VCC};
 use crate::num::F32;
 use crate::reference::{self, In, wide};
 use random::Random;
-use sim_isa::{Op, Target};
+use sim_isa::Op;
 
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -383,7 +383,7 @@ fn short_dpp(machine: Machine, random: &mut Random) -> Vec<Case> {
         with("v_xor_b32_dpp v16, v3, v4", &|state, lane, from| {
             state.v[16][lane] = crossed(3, from) ^ before.v[4][lane];
         });
-        if control.starts_with("row_newbcast") && machine.target == Target::Gfx942 {
+        if control.starts_with("row_newbcast") && machine.target.is_cdna3_or_later() {
             with("v_mov_b64_dpp v[16:17], v[2:3]", &|state, lane, from| {
                 (state.v[16][lane], state.v[17][lane]) = (crossed(2, from), crossed(3, from));
             });

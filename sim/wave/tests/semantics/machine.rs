@@ -28,6 +28,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// True if floats of 8 bits are those of the Open Compute Project.
+    pub fn has_ocp_floats(self) -> bool {
+        self.target.is_gfx12() || self.target == Target::Gfx950
+    }
+
     /// True if the target is of the GFX9 family.
     pub fn gfx9(self) -> bool {
         self.target.is_gfx9()
@@ -199,7 +204,7 @@ impl Memory for Block {
 }
 
 /// Machines of all cases: each target, and each size of its waves in some generation.
-pub const MACHINES: [Machine; 11] = [
+pub const MACHINES: [Machine; 12] = [
     Machine { target: Target::Gfx11, lanes: 32 },
     Machine { target: Target::Gfx11, lanes: 64 },
     Machine { target: Target::Gfx1200, lanes: 32 },
@@ -209,6 +214,7 @@ pub const MACHINES: [Machine; 11] = [
     Machine { target: Target::Gfx908, lanes: 64 },
     Machine { target: Target::Gfx90a, lanes: 64 },
     Machine { target: Target::Gfx942, lanes: 64 },
+    Machine { target: Target::Gfx950, lanes: 64 },
     Machine { target: Target::Gfx1010, lanes: 32 },
     Machine { target: Target::Gfx1030, lanes: 64 },
 ];
@@ -225,6 +231,7 @@ pub fn cpu(machine: Machine) -> &'static str {
         (Target::Gfx908, _) => "gfx908",
         (Target::Gfx90a, _) => "gfx90a",
         (Target::Gfx942, _) => "gfx942",
+        (Target::Gfx950, _) => "gfx950",
         (Target::Gfx1010, 32) => "gfx1010",
         (Target::Gfx1010, _) => "gfx1010,+wavefrontsize64",
         (Target::Gfx1030, 32) => "gfx1030",

@@ -15,21 +15,21 @@ const DST: usize = 32;
 #[derive(Clone, Copy, PartialEq)]
 enum Element {
     Float(Format),
-    /// 8 bits with so many of mantissa; no infinities, bias 8 or 16.
-    Small(u32),
+    /// 8 bits with so many of mantissa; of gfx942, or (true) of the Open Compute Project.
+    Small(u32, bool),
     Int8,
     Int32,
 }
 
 impl Element {
-    fn of(name: &str) -> Element {
+    fn of(machine: Machine, name: &str) -> Element {
         match name {
             "f16" => Element::Float(F16),
             "bf16" => Element::Float(BF16),
             "f32" | "xf32" => Element::Float(F32),
             "f64" => Element::Float(F64),
-            "fp8" => Element::Small(3),
-            "bf8" => Element::Small(2),
+            "fp8" => Element::Small(3, machine.has_ocp_floats()),
+            "bf8" => Element::Small(2, machine.has_ocp_floats()),
             "i8" => Element::Int8,
             "i32" => Element::Int32,
             other => panic!("element {other}"),
@@ -39,7 +39,7 @@ impl Element {
     fn bits(self) -> usize {
         match self {
             Element::Float(format) => format.width as usize,
-            Element::Small(_) | Element::Int8 => 8,
+            Element::Small(..) | Element::Int8 => 8,
             Element::Int32 => 32,
         }
     }
@@ -48,7 +48,7 @@ impl Element {
     fn encode(self, value: i64) -> u64 {
         match self {
             Element::Float(format) => format.round(value as f64),
-            Element::Small(_) => (0..256).find(|bits| *bits != 0x80 && self.decode(*bits) == value as f64).unwrap(),
+            Element::Small(..) => (0..256).find(|bits| *bits != 0x80 && self.decode(*bits) == value as f64).unwrap(),
             Element::Int8 => value as u8 as u64,
             Element::Int32 => value as u32 as u64,
         }
@@ -57,7 +57,7 @@ impl Element {
     fn decode(self, bits: u64) -> f64 {
         match self {
             Element::Float(format) => format.get(bits & format.mask()),
-            Element::Small(mantissa) => small_float(bits as u8, mantissa, false),
+            Element::Small(mantissa, ocp) => small_float(bits as u8, mantissa, ocp),
             Element::Int8 => f64::from(bits as i8),
             Element::Int32 => f64::from(bits as i32),
         }
@@ -74,16 +74,16 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(op: Op) -> Shape {
+    fn of(machine: Machine, op: Op) -> Shape {
         let parts: Vec<&str> = op.name().split('_').collect();
-        let sum = Element::of(parts[2]);
+        let sum = Element::of(machine, parts[2]);
         let sizes: Vec<&str> = parts[3].splitn(3, 'x').collect();
         let digits = sizes[2].find(|c: char| !c.is_ascii_digit()).unwrap_or(sizes[2].len());
         let (k, attached) = sizes[2].split_at(digits);
         let mut inputs: Vec<Element> =
-            parts[4..].iter().filter(|part| !part.ends_with('b')).map(|part| Element::of(part)).collect();
+            parts[4..].iter().filter(|part| !part.ends_with('b')).map(|part| Element::of(machine, part)).collect();
         if inputs.is_empty() {
-            inputs.push(Element::of(attached));
+            inputs.push(Element::of(machine, attached));
         }
         let m: usize = sizes[0].parse().unwrap();
         let registers = usize::from(op.info().dst.dwords(true));
@@ -150,7 +150,7 @@ fn permuted(lane: usize, blgp: usize) -> usize {
 /// `v_smfmac_*`: of each four elements of A two are stored, and two bits each say which. `abid` chooses the bits,
 /// unless `cbsz` is set.
 pub fn sparse(machine: Machine, op: Op, random: &mut Random) -> Case {
-    let shape = Shape::of(op);
+    let shape = Shape::of(machine, op);
     let [a, b] = shape.factors;
     let mut before = State::random(machine, random);
     let number = |random: &mut Random| i64::from(random.below(13)) - 6;
@@ -198,7 +198,7 @@ pub fn sparse(machine: Machine, op: Op, random: &mut Random) -> Case {
 
 /// Whole numbers small enough that all sums are exact.
 pub fn case(machine: Machine, op: Op, random: &mut Random) -> Case {
-    let shape = Shape::of(op);
+    let shape = Shape::of(machine, op);
     let mut before = State::random(machine, random);
     let number = |random: &mut Random| i64::from(random.below(13)) - 6;
     for (first, element) in [A, B].into_iter().zip(shape.factors) {
@@ -223,9 +223,9 @@ pub fn case(machine: Machine, op: Op, random: &mut Random) -> Case {
     // The f64 ones of gfx942 have signs there.
     let field = random.below(8) as usize;
     let (blgp, neg) = match (wide, machine.target) {
-        (true, Target::Gfx942) => (0, field),
+        (true, target) if target.is_cdna3_or_later() => (0, field),
         (true, _) => (0, 0),
-        _ if matches!(shape.factors[0], Element::Int8 | Element::Small(_)) || op.name().contains("xf32") => (0, 0),
+        _ if matches!(shape.factors[0], Element::Int8 | Element::Small(..)) || op.name().contains("xf32") => (0, 0),
         _ => (field, 0),
     };
     let sign = |at: usize| if neg >> at & 1 != 0 { -1.0 } else { 1.0 };

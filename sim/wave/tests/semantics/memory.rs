@@ -27,7 +27,7 @@ fn returned(machine: Machine, returns: bool) -> &'static str {
     match (returns, machine.target) {
         (false, _) => "",
         (true, Target::Gfx1200 | Target::Gfx1250) => " th:TH_ATOMIC_RETURN",
-        (true, Target::Gfx942) => " sc0",
+        (true, Target::Gfx942 | Target::Gfx950) => " sc0",
         (true, _) => " glc",
     }
 }

@@ -285,7 +285,7 @@ fn byte_converted(machine: Machine, random: &mut Random) -> Case {
 /// Rounding by chance: the cut-off bits are below or above the random bits. The values are between two neighbours, so
 /// that both are seen.
 fn stochastic(machine: Machine, op: Op, random: &mut Random) -> Case {
-    let ocp = machine.target.is_gfx12();
+    let ocp = machine.has_ocp_floats();
     let mantissa = if op.name().contains("fp8") { 3 } else { 2 };
     let mut before = State::random(machine, random);
     let byte = random.below(4);
@@ -309,7 +309,7 @@ fn stochastic(machine: Machine, op: Op, random: &mut Random) -> Case {
             after.v[DST][lane] = word & !(0xff << (8 * byte)) | code << (8 * byte);
         }
     }
-    let select = match (ocp, byte) {
+    let select = match (machine.target.is_gfx12(), byte) {
         (_, 0) => String::new(),
         (true, byte) => format!(" byte_sel:{byte}"),
         (false, byte) => format!(" op_sel:[0,0,{},{}]", byte & 1, byte >> 1),
@@ -324,7 +324,8 @@ fn upper_small_floats(machine: Machine, random: &mut Random) -> Case {
     fill(&mut before, 4, Ty::B32, random);
     let mut after = before.clone();
     for lane in before.active_lanes() {
-        let input = In { a: before.v[0][lane].into(), b: before.v[4][lane].into(), ..In::default() };
+        let ocp = machine.has_ocp_floats();
+        let input = In { a: before.v[0][lane].into(), b: before.v[4][lane].into(), ocp, ..In::default() };
         let pair = reference::value("v_cvt_pk_fp8_f32", &input).unwrap().value as u32;
         after.v[DST][lane] = before.v[DST][lane] & 0xffff | pair << 16;
     }

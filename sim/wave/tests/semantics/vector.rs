@@ -338,7 +338,7 @@ fn case(machine: Machine, op: Op, encoding: &Encoding, variant: Variant, random:
             old,
             bit: before.mask(mask_in) >> lane & 1 != 0,
             ieee: before.mode & IEEE != 0 && !machine.target.is_gfx12(),
-            ocp: machine.target.is_gfx12(),
+            ocp: machine.has_ocp_floats(),
             lane: lane as u32,
         };
         let out = finished(name, info, variant, input)?;

@@ -300,7 +300,7 @@ fn kind(inst: &Inst, slots: &[Option<Regs>; 6]) -> Kind {
     let is_store = inst.op.has(Flags::STORE) || inst.op.has(Flags::ATOMIC);
     let data = slots[1].map_or(0, |data| data.count);
     // Before gfx942 a buffer's data may be overwritten where the offset is in a register (LLVM, `createsVALUHazard`).
-    let has_offset = matches!(inst.format, Mubuf | Mtbuf) && slots[3].is_some() && inst.target != Target::Gfx942;
+    let has_offset = matches!(inst.format, Mubuf | Mtbuf) && slots[3].is_some() && !inst.target.is_cdna3_or_later();
     let is_mfma = inst.op.has(Flags::MATRIX) && !matches!(inst.op, Op::VAccvgprReadB32 | Op::VAccvgprWriteB32);
     let is_wmma = inst.op.has(Flags::TILES) && !inst.op.loads_scales();
     // LLVM, `getWMMAIsXDL`.
@@ -361,7 +361,7 @@ fn is_xdl(inst: &Inst) -> bool {
             | Op::VMfmaF3232x32x2F32
             | Op::VMfmaF3216x16x4F32
     );
-    !is_dgemm(inst.op) && (inst.target != Target::Gfx942 || !is_f32)
+    !is_dgemm(inst.op) && (!inst.target.is_cdna3_or_later() || !is_f32)
 }
 
 /// A matrix op of f64.
@@ -402,7 +402,7 @@ fn passes(inst: &Inst) -> u8 {
         16
     };
     let has_blocks = ["_2b_", "_4b_", "_16b_"].iter().any(|blocks| name.contains(blocks));
-    let is_half = inst.target == Target::Gfx942 && !has_blocks && is_xdl(inst);
+    let is_half = inst.target.is_cdna3_or_later() && !has_blocks && is_xdl(inst);
     if is_half { full / 2 } else { full }
 }
 

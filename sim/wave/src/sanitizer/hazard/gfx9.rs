@@ -4,10 +4,10 @@
 use super::Rule;
 use super::facts::{Facts, Kind, Regs};
 use super::look::{Hazard, Look};
-use sim_isa::Target::{self, Gfx90a, Gfx906, Gfx908, Gfx942};
+use sim_isa::Target::{self, Gfx90a, Gfx906, Gfx908, Gfx942, Gfx950};
 
-const GFX9: &[Target] = &[Gfx906, Gfx908, Gfx90a, Gfx942];
-const GFX942: &[Target] = &[Gfx942];
+const GFX9: &[Target] = &[Gfx906, Gfx908, Gfx90a, Gfx942, Gfx950];
+const GFX942: &[Target] = &[Gfx942, Gfx950];
 
 pub(super) const RULES: &[Rule] = &[
     // LLVM's `checkVMEMHazards`.
@@ -65,7 +65,7 @@ fn hardware_register(look: &Look) -> Option<Hazard> {
 }
 
 fn stored_data(look: &Look) -> Option<Hazard> {
-    let needed = |facts: &Facts| match look.target == Gfx942 {
+    let needed = |facts: &Facts| match look.target.is_cdna3_or_later() {
         // LLVM 23 and later, which say that it was seen on gfx950.
         true if facts.is_buffer_with_offset() => 1,
         true => 2,

@@ -7,13 +7,13 @@ use super::Rule;
 use super::facts::{Facts, Kind, Regs};
 use super::look::{Hazard, Look};
 use sim_isa::Op;
-use sim_isa::Target::{self, Gfx90a, Gfx908, Gfx942};
+use sim_isa::Target::{self, Gfx90a, Gfx908, Gfx942, Gfx950};
 
-const UNIFIED: &[Target] = &[Gfx90a, Gfx942];
+const UNIFIED: &[Target] = &[Gfx90a, Gfx942, Gfx950];
 const MEMORY: Kind = Kind::VMEM.union(Kind::LDS);
 
 pub(super) const RULES: &[Rule] = &[
-    Rule { on: &[Gfx908, Gfx90a, Gfx942], earlier: Kind::VALU, later: Kind::MFMA, within: 4, look: exec },
+    Rule { on: &[Gfx908, Gfx90a, Gfx942, Gfx950], earlier: Kind::VALU, later: Kind::MFMA, within: 4, look: exec },
     Rule { on: UNIFIED, earlier: Kind::VALU, later: Kind::MFMA, within: 2, look: vector_for_matrix },
     Rule { on: UNIFIED, earlier: Kind::MFMA, later: Kind::MFMA, within: 19, look: matrix_for_matrix },
     Rule { on: UNIFIED, earlier: Kind::MFMA, later: Kind::VALU.union(MEMORY), within: 19, look: result_read },
@@ -56,7 +56,7 @@ fn vector_for_matrix(look: &Look) -> Option<Hazard> {
 
 /// Wait states between two matrix ops, of which the second adds to the first one's result.
 fn for_addend(look: &Look, first: &Facts, is_same: bool) -> u8 {
-    let (this, gfx942) = (look.this, look.target == Gfx942);
+    let (this, gfx942) = (look.this, look.target.is_cdna3_or_later());
     let is_dgemm = |facts: &Facts| facts.kind.contains(Kind::DGEMM);
     if !is_dgemm(this) && !gfx942 && is_dgemm(first) {
         return 0;
@@ -95,7 +95,7 @@ fn for_factor(look: &Look, first: &Facts) -> u8 {
                 11
             }
         }
-        kind if look.target == Gfx942 && !kind.contains(Kind::XDL) => first.passes + 2,
+        kind if look.target.is_cdna3_or_later() && !kind.contains(Kind::XDL) => first.passes + 2,
         _ => first.passes + 3,
     }
 }
@@ -169,7 +169,7 @@ fn addend_overwritten(look: &Look) -> Option<Hazard> {
     look.this.writes().find_map(|regs| {
         let is = |facts: &Facts| {
             let does = facts.kind.contains(Kind::MFMA) && !facts.kind.contains(Kind::DGEMM);
-            let waits = look.target == Gfx942 && !facts.kind.contains(Kind::XDL);
+            let waits = look.target.is_cdna3_or_later() && !facts.kind.contains(Kind::XDL);
             does && !waits && sources(facts).1.is_some_and(|addend| addend.overlaps(regs))
         };
         let (other, first, states) = look.nearest(15, is)?;

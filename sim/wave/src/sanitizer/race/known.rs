@@ -9,7 +9,6 @@ use super::super::shadow::Stamp;
 use super::Races;
 use super::shared::Release;
 use crate::memory::Control;
-use sim_isa::Target;
 use std::sync::Arc;
 
 /// State of a wave in the race check.
@@ -228,7 +227,7 @@ impl Races<'_> {
         if is_async {
             own.back[Class::AsyncLoad as usize] = own.issued[Class::AsyncLoad as usize];
         }
-        if self.shared.target == Target::Gfx942 && !is_lds {
+        if self.shared.target.is_cdna3_or_later() && !is_lds {
             // Up to a write-back that the wave has waited for.
             let done = self.visitors[wave].written.iter().rfind(|(_, n)| own.back[Class::Load as usize] >= *n);
             let written = done.map_or([0; CLASSES], |(issued, _)| *issued);
