@@ -390,6 +390,11 @@ fn registers_of_accesses_that_gfx1250_may_make_again_are_kept() {
                   v_mov_b32_e32 v0, 0";
     assert_eq!(found("gfx1250", expert, false), []);
     assert_eq!(found("gfx1201", "global_load_b32 v1, v0, s[4:5]\nv_mov_b32_e32 v0, 0", false), []);
+    // Transfers to LDS are not waited for, and do not stand for other accesses.
+    let transfer = "global_load_async_to_lds_b32 v3, v1, s[4:5]";
+    assert_eq!(found("gfx1250", &format!("{transfer}\ns_mov_b32 s4, 0\nv_mov_b32_e32 v3, 0"), false), []);
+    let between = format!("global_load_b32 v1, v0, s[4:5]\n{transfer}\n? s_wait_xcnt 0x0\nv_mov_b32_e32 v0, 0");
+    needs("gfx1250", &between, "s_wait_xcnt 0x0 is needed");
 }
 
 #[test]
@@ -487,6 +492,8 @@ fn gfx1250_runs_transcendentals_beside_others() {
         needs("gfx1250", &format!("v_rcp_f32_e32 v1, v0\n? v_nop\n{last}"), "is a register of a transcendental");
     }
     assert_eq!(found("gfx1250", "v_rcp_f32_e32 v1, v0\nv_rcp_f32_e32 v2, v1", false), []);
+    let transfer = "v_rcp_f32_e32 v1, v0\nglobal_load_async_to_lds_b32 v3, v4, s[4:5]\nv_mov_b32_e32 v2, v1";
+    assert_eq!(found("gfx1250", transfer, false), []);
 }
 
 #[test]
@@ -517,6 +524,13 @@ fn gfx1250_runs_vector_arithmetic_beside_matrix_ops() {
     let sparse = "v_swmmac_f32_16x16x64_f16 v[48:55], v[16:23], v[32:47], v2";
     for last in ["v_add_f32_e32 v0, v49, v1", "v_mov_b32_e32 v2, v1"] {
         counts_vectors(sparse, 2, last);
+    }
+    // A transfer between memory and LDS counts as a vector op, an access to LDS does not.
+    let nops = "v_nop\n".repeat(3);
+    for (between, count) in [("global_load_async_to_lds_b32 v3, v4, s[4:5]", 0), ("ds_load_b32 v3, v4", 1)] {
+        let first = matrix("f32_16x16x32_f16", 8);
+        let text = format!("{first}\n{between}\n{nops}v_mov_b32_e32 v17, v1");
+        assert_eq!(found("gfx1250", &text, false).len(), count, "{between}");
     }
     // f32 is no matter of the unit that others are done by.
     let plain = "v_wmma_f32_16x16x4_f32 v[48:55], v[16:17], v[18:19], v[48:55]\nv_mov_b32_e32 v49, v1";

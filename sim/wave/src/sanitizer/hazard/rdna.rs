@@ -104,6 +104,14 @@ fn is_memory(facts: &Facts) -> bool {
     facts.kind.intersects(Kind::VMEM | Kind::LDS)
 }
 
+/// True for what separates two vector ops of gfx1250: another vector op, and a transfer between memory and LDS, which
+/// LLVM's `SIInstrInfo::isVALU` counts as one.
+fn separates(facts: &Facts) -> bool {
+    is_vector(facts)
+        || facts.kind.contains(Kind::VMEM) && facts.op.has(Flags::ASYNC)
+        || matches!(facts.op, Op::TensorLoadToLds | Op::TensorStoreFromLds)
+}
+
 /// Counts EXEC only as a named destination: LLVM checks explicit ones, and puts `s_and_saveexec` behind memory
 /// accesses.
 fn memory_before_scalar_write(look: &Look) -> Option<Hazard> {
@@ -312,7 +320,7 @@ fn beside_transcendental(look: &Look) -> Option<Hazard> {
     if look.this.kind.intersects(Kind::TRANS | Kind::NOP) {
         return None;
     }
-    let (other, facts) = look.back().find(|(_, facts)| is_vector(facts))?;
+    let (other, facts) = look.back().find(|(_, facts)| separates(facts))?;
     if !facts.kind.contains(Kind::TRANS) {
         return None;
     }
@@ -359,7 +367,7 @@ fn beside_matrix(look: &Look) -> Option<Hazard> {
                 return Some(Hazard { what, other });
             }
         }
-        vectors += u8::from(is_vector(facts));
+        vectors += u8::from(separates(facts));
         // What the longest needs.
         if vectors > 8 {
             return None;
@@ -397,8 +405,9 @@ fn arrival(look: &Look) -> Option<Hazard> {
 /// A register that a memory access reads is overwritten while the access may have to be made again, as its address is
 /// not translated yet. Addresses of vector memory are translated in order, and before its data come back; so are those
 /// of scalar memory before the last of its data. Vector memory waits for scalar memory, and the other way around.
-/// Branches, barriers and `s_setreg` wait for all. Vector registers are left out in code that sets SCHED_MODE, of which
-/// LLVM waits for reads alone (`vm_vsrc`).
+/// Branches, barriers and `s_setreg` wait for all. Transfers between memory and LDS are left out, as LLVM's
+/// `SIInstrInfo::mayAccessVMEMThroughFlat` does: they do not use the counter of loads. Vector registers are left out in
+/// code that sets SCHED_MODE, of which LLVM waits for reads alone (`vm_vsrc`).
 fn translation(look: &Look) -> Option<Hazard> {
     let is_register = |regs: &Regs| match regs.is_scalar() {
         true => regs.named().any(|slot| slot < slot::SGPRS),
@@ -409,7 +418,7 @@ fn translation(look: &Look) -> Option<Hazard> {
         return None;
     }
     // How many more accesses of each kind may be under way; the accesses of vector memory so far.
-    let [mut translations, mut loads, mut stores, mut asyncs] = [u32::MAX; 4];
+    let [mut translations, mut loads, mut stores] = [u32::MAX; 3];
     let (mut is_scalar_done, mut vectors) = (false, 0);
     let mut is_scalar = None;
     for (other, facts) in look.back() {
@@ -424,12 +433,11 @@ fn translation(look: &Look) -> Option<Hazard> {
             Op::SWaitStorecnt => stores = stores.min(most(0)),
             Op::SWaitLoadcntDscnt => loads = loads.min(most(8)),
             Op::SWaitStorecntDscnt => stores = stores.min(most(8)),
-            Op::SWaitAsynccnt => asyncs = asyncs.min(most(0)),
             Op::SWaitIdle => return None,
             Op::SSwappcB64 | Op::SSetpcB64 | Op::SCallB64 => return None,
             // These end what is under way, says LLVM 23 (`isXcntDrain`); LLVM 22 knows it of branches alone.
             _ if facts.kind.intersects(Kind::BRANCH | Kind::SETREG) || facts.op.has(Flags::BARRIER) => return None,
-            op if op.has(Flags::NOP) || !facts.kind.intersects(Kind::VMEM | Kind::SMEM) => continue,
+            op if op.has(Flags::NOP) || op.has(Flags::ASYNC) => continue,
             _ => {}
         }
         if !facts.kind.intersects(Kind::VMEM | Kind::SMEM) {
@@ -442,25 +450,15 @@ fn translation(look: &Look) -> Option<Hazard> {
         {
             return None;
         }
-        let is_async = facts.op.has(Flags::ASYNC);
         if !of_scalars {
-            let counter = match facts.dst() {
-                _ if is_async => &mut asyncs,
-                Some(_) => &mut loads,
-                None => &mut stores,
-            };
+            let counter = if facts.dst().is_some() { &mut loads } else { &mut stores };
             if translations == 0 || *counter == 0 {
                 return None;
             }
             *counter = counter.saturating_sub(1);
             translations = translations.saturating_sub(1);
         }
-        // What looks like the destination is the LDS address.
-        let address = facts.dst().filter(|_| is_async);
-        let read = written
-            .iter()
-            .find(|regs| facts.reads_any_of(**regs) || address.is_some_and(|address| address.overlaps(**regs)));
-        if let Some(regs) = read {
+        if let Some(regs) = written.iter().find(|regs| facts.reads_any_of(**regs)) {
             let what = format!(
                 "{} is read by a memory access that may have to be made again, and overwritten: s_wait_xcnt {:#x} is \
                  needed between the two",
