@@ -36,8 +36,10 @@ const LEFT_OUT: [&str; 16] = [
 ];
 
 /// Processors that the sim has tables for.
-pub const TARGETS: [&str; 10] =
-    ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250"];
+pub const TARGETS: [&str; 12] = [
+    "gfx906", "gfx90c", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1010", "gfx1030", "gfx1100", "gfx1151", "gfx1201",
+    "gfx1250",
+];
 
 /// Test of the oracle that tries all opcodes.
 const KNOWN: [&str; 2] = ["oracle", "what_llvm_knows_and_the_table_does_not_is_named"];

@@ -25,15 +25,27 @@ struct Played {
     rocr: bool,
 }
 
-const PLAYED: [Played; 10] = [
+const PLAYED: [Played; 22] = [
     Played { name: "gfx906", compiled: false, rocr: true },
+    Played { name: "gfx90c", compiled: false, rocr: true },
     Played { name: "gfx908", compiled: true, rocr: true },
     Played { name: "gfx90a", compiled: true, rocr: true },
     Played { name: "gfx942", compiled: true, rocr: false },
     Played { name: "gfx950", compiled: true, rocr: false },
     Played { name: "gfx1010", compiled: false, rocr: true },
     Played { name: "gfx1030", compiled: false, rocr: true },
+    Played { name: "gfx1031", compiled: false, rocr: true },
+    Played { name: "gfx1032", compiled: false, rocr: true },
+    Played { name: "gfx1035", compiled: false, rocr: true },
+    Played { name: "gfx1036", compiled: false, rocr: false },
     Played { name: "gfx1100", compiled: true, rocr: false },
+    Played { name: "gfx1101", compiled: true, rocr: false },
+    Played { name: "gfx1102", compiled: false, rocr: false },
+    Played { name: "gfx1103", compiled: true, rocr: false },
+    Played { name: "gfx1150", compiled: true, rocr: false },
+    Played { name: "gfx1151", compiled: true, rocr: false },
+    Played { name: "gfx1152", compiled: false, rocr: false },
+    Played { name: "gfx1200", compiled: true, rocr: false },
     Played { name: "gfx1201", compiled: true, rocr: false },
     Played { name: "gfx1250", compiled: true, rocr: false },
 ];
@@ -181,8 +193,8 @@ mod tests {
         };
         let (sim, real) = (Hsa::Sim, Hsa::Path("/opt/rocm".into()));
         for (text, hsa, compiled, says) in [
-            ("gfx1101", &sim, false, "gfx1101 cannot be the target here: the sim does not play it. There are: gfx906"),
-            ("gfx1101", &sim, true, "the sim does not play it. There are: gfx908"),
+            ("gfx1033", &sim, false, "gfx1033 cannot be the target here: the sim does not play it. There are: gfx906"),
+            ("gfx1033", &sim, true, "the sim does not play it. There are: gfx908"),
             ("gfx1100,gfx9999", &sim, false, "gfx9999 cannot"),
             ("gfx906", &sim, true, "iree-compile does not know it. There are: gfx908"),
             ("gfx906", &real, true, "iree-compile does not know it"),
@@ -190,7 +202,7 @@ mod tests {
                 "gfx1100",
                 &Hsa::Rocr,
                 false,
-                "Debian's ROCR does not know it. There are: gfx906, gfx908, gfx90a, gfx1010",
+                "Debian's ROCR does not know it. There are: gfx906, gfx90c, gfx908, gfx90a, gfx1010",
             ),
         ] {
             let refusal = refusal(text, hsa, compiled).unwrap_or_else(|| panic!("{text} is taken"));
@@ -199,7 +211,7 @@ mod tests {
         for (text, hsa, compiled) in [
             ("gfx906", &sim, false),
             ("gfx1100,gfx906", &sim, true),
-            ("gfx1101", &real, true),
+            ("gfx1033", &real, true),
             ("gfx90a", &Hsa::Rocr, true),
         ] {
             assert_eq!(refusal(text, hsa, compiled), None);

@@ -7,10 +7,14 @@
 pub enum Target {
     /// RDNA3: gfx1100 to gfx1103 and `gfx11-generic`.
     Gfx11,
+    /// RDNA3.5: gfx1150 to gfx1153. RDNA3 with scalar floating point and scalar operands beside DPP.
+    Gfx1150,
     /// RDNA4: gfx1200, gfx1201 and `gfx12-generic`.
     Gfx1200,
     /// GFX12.5: gfx1250. Its kernels have waves of 32 lanes only.
     Gfx1250,
+    /// GCN5 without dot products: gfx90c. Its mixed-precision ops are not fused.
+    Gfx900,
     /// GCN5 with dot products: gfx906, and `gfx9-generic`, which has a subset of it.
     Gfx906,
     /// CDNA1: gfx908.
@@ -35,8 +39,10 @@ impl Target {
     pub fn from_processor(name: &str) -> Option<Target> {
         match name {
             "gfx1100" | "gfx1101" | "gfx1102" | "gfx1103" | "gfx11-generic" => Some(Target::Gfx11),
+            "gfx1150" | "gfx1151" | "gfx1152" | "gfx1153" => Some(Target::Gfx1150),
             "gfx1200" | "gfx1201" | "gfx12-generic" => Some(Target::Gfx1200),
             "gfx1250" => Some(Target::Gfx1250),
+            "gfx90c" => Some(Target::Gfx900),
             "gfx906" | "gfx9-generic" => Some(Target::Gfx906),
             "gfx908" => Some(Target::Gfx908),
             "gfx90a" => Some(Target::Gfx90a),
@@ -58,6 +64,11 @@ impl Target {
     /// True for targets before RDNA3, which made halves of VGPRs operands and dropped SDWA.
     pub const fn is_before_gfx11(self) -> bool {
         self.is_gfx9() || matches!(self, Target::Gfx1010 | Target::Gfx1030)
+    }
+
+    /// True for RDNA3 and RDNA3.5, whose encodings are the same.
+    pub const fn is_gfx11(self) -> bool {
+        matches!(self, Target::Gfx11 | Target::Gfx1150)
     }
 
     /// True for the GFX12 family: memory encodings of three dwords, hints and scopes, split barriers.
@@ -102,7 +113,10 @@ impl Targets {
         self.0 & Targets::only(target).0 != 0
     }
 
-    const GFX9: Targets = family::Gfx906.or(family::Gfx908).or(family::Gfx90a).or(family::Cdna3);
+    const GFX9: Targets = family::Gfx900.or(family::Gfx906up);
+
+    /// GFX9 from gfx906 on.
+    const GFX906_UP: Targets = family::Gfx906.or(family::Gfx908).or(family::Gfx90a).or(family::Cdna3);
 }
 
 /// The sets that rows name.
@@ -110,7 +124,8 @@ impl Targets {
 pub(crate) mod family {
     use super::{Target, Targets};
 
-    pub const Gfx11: Targets = Targets::only(Target::Gfx11);
+    pub const Gfx1150: Targets = Targets::only(Target::Gfx1150);
+    pub const Gfx11: Targets = Targets::only(Target::Gfx11).or(Gfx1150);
     pub const Gfx1200: Targets = Targets::only(Target::Gfx1200);
     pub const Gfx1250: Targets = Targets::only(Target::Gfx1250);
     pub const Gfx12: Targets = Gfx1200.or(Gfx1250);
@@ -121,6 +136,8 @@ pub(crate) mod family {
     pub const Gfx950: Targets = Targets::only(Target::Gfx950);
     /// CDNA3 and later.
     pub const Cdna3: Targets = Gfx942.or(Gfx950);
+    pub const Gfx900: Targets = Targets::only(Target::Gfx900);
+    pub const Gfx906up: Targets = Targets::GFX906_UP;
     pub const Gfx9: Targets = Targets::GFX9;
     pub const Gfx1010: Targets = Targets::only(Target::Gfx1010);
     pub const Gfx1030: Targets = Targets::only(Target::Gfx1030);
@@ -134,6 +151,7 @@ mod tests {
     #[test]
     fn processors_and_generics_choose_tables() {
         for (name, target) in [
+            ("gfx90c", Target::Gfx900),
             ("gfx906", Target::Gfx906),
             ("gfx9-generic", Target::Gfx906),
             ("gfx908", Target::Gfx908),
@@ -144,26 +162,29 @@ mod tests {
             ("gfx10-1-generic", Target::Gfx1010),
             ("gfx1032", Target::Gfx1030),
             ("gfx1103", Target::Gfx11),
+            ("gfx11-generic", Target::Gfx11),
+            ("gfx1150", Target::Gfx1150),
+            ("gfx1153", Target::Gfx1150),
             ("gfx1200", Target::Gfx1200),
             ("gfx1250", Target::Gfx1250),
         ] {
             assert_eq!(Target::from_processor(name), Some(target), "{name}");
         }
-        // gfx900 lacks the fused mixed-precision ops that gfx906 has in their place; features are not part of a name.
-        for name in ["gfx900", "gfx1150", "gfx90a:xnack+", ""] {
+        // Features are not part of a name.
+        for name in ["gfx900", "gfx1170", "gfx90a:xnack+", ""] {
             assert_eq!(Target::from_processor(name), None, "{name}");
         }
     }
 
     #[test]
     fn families_are_their_members() {
-        let gfx9 = [Target::Gfx906, Target::Gfx908, Target::Gfx90a, Target::Gfx942, Target::Gfx950];
+        let gfx9 = [Target::Gfx900, Target::Gfx906, Target::Gfx908, Target::Gfx90a, Target::Gfx942, Target::Gfx950];
         assert!(gfx9.iter().all(|target| target.is_gfx9() && target.is_before_gfx11()));
         for target in [Target::Gfx1010, Target::Gfx1030] {
             assert!(!target.is_gfx9() && target.is_before_gfx11());
         }
-        for target in [Target::Gfx11, Target::Gfx1200, Target::Gfx1250] {
-            assert!(!target.is_gfx9() && !target.is_before_gfx11());
+        for target in [Target::Gfx11, Target::Gfx1150, Target::Gfx1200, Target::Gfx1250] {
+            assert!(!target.is_gfx9() && !target.is_before_gfx11() && target.is_gfx11() != target.is_gfx12());
         }
     }
 }

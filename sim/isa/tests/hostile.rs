@@ -4,10 +4,12 @@
 use random::Random;
 use sim_isa::{DecodeError, DecodeFault, Format, Target, decode};
 
-const TARGETS: [Target; 10] = [
+const TARGETS: [Target; 12] = [
     Target::Gfx11,
+    Target::Gfx1150,
     Target::Gfx1200,
     Target::Gfx1250,
+    Target::Gfx900,
     Target::Gfx906,
     Target::Gfx908,
     Target::Gfx90a,

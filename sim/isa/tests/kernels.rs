@@ -24,7 +24,8 @@ fn code_objects(dir: &Path) -> Vec<PathBuf> {
 
 /// The target a file name tells.
 fn target_of(path: &Path) -> Option<Target> {
-    const NAMES: [(&str, Target); 14] = [
+    const NAMES: [(&str, Target); 15] = [
+        ("gfx115", Target::Gfx1150),
         ("gfx11", Target::Gfx11),
         ("gfx125", Target::Gfx1250),
         ("gfx12", Target::Gfx1200),

@@ -174,11 +174,12 @@ pub unsafe extern "C" fn hsa_amd_agent_memory_pool_get_info(
     })
 }
 
-/// Link between two agents, at least one of which is a GPU: XGMI in a hive, or if they share their memory.
+/// Link between two agents, at least one of which is a GPU: XGMI in a hive, and between MI300A's CPU and GPU (the
+/// kernel driver's `connected_to_cpu`; other APUs are on PCI).
 fn link(agent: &Agent, owner: &Agent) -> HsaMemoryPoolLinkInfo {
     let xgmi = match (&agent.gpu, &owner.gpu) {
         (Some(_), Some(gpu)) => agent.is_in_hive_with(gpu),
-        (Some(gpu), None) | (None, Some(gpu)) => gpu.memory.is_none(),
+        (Some(gpu), None) | (None, Some(gpu)) => gpu.memory.is_none() && gpu.target.in_hive(),
         (None, None) => false,
     };
     HsaMemoryPoolLinkInfo {

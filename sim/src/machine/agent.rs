@@ -102,11 +102,11 @@ pub struct Pool {
     pub global_flags: u32,
 }
 
-/// Flags of a CPU's global pools, in ROCR's order (`CpuAgent::InitRegionList`). 6.2 has no pool of extended scope, and
-/// an APU's CPU no coarse-grained pool.
-pub fn cpu_pools(release: Release, is_apu: bool) -> Vec<u32> {
+/// Flags of a CPU's global pools, in ROCR's order (`CpuAgent::InitRegionList`). 6.2 has no pool of extended scope. An
+/// APU's CPU is a node of its own in the kernel driver's topology, so it has a coarse-grained pool as well.
+pub fn cpu_pools(release: Release) -> Vec<u32> {
     let extended = (release >= Release::Rocm7_0).then_some(HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED);
-    let coarse = (!is_apu).then_some(HSA_GLOBAL_FLAG_COARSE_GRAINED);
+    let coarse = Some(HSA_GLOBAL_FLAG_COARSE_GRAINED);
     let kernarg = HSA_GLOBAL_FLAG_KERNARG | HSA_GLOBAL_FLAG_FINE_GRAINED;
     [Some(HSA_GLOBAL_FLAG_FINE_GRAINED), extended, Some(kernarg), coarse].into_iter().flatten().collect()
 }

@@ -56,7 +56,7 @@ const POOLS: [(&str, u32); 3] = [
 ];
 
 const KEYS: &str = "bar=large|small|none, pools=coarse+extended+fine (some of them), cus=<number>, memory=own|shared, \
-                    partitions=<number>, peers=yes|no, hdp=checked|trusted, read_index=prompt|late, svm=yes|no";
+                    partitions=<number>, peers=yes|no, hdp=checked|trusted, read_index=prompt|late, svm=yes|no, product=<name>";
 
 /// Maximum number of GPUs: agents are bits of a 64-bit access mask, and one is the CPU.
 const MAX_GPUS: usize = 63;
@@ -87,13 +87,20 @@ pub fn parse(list: &str) -> Result<Vec<Gpu>, String> {
 
 /// Agents of the `device`-th product: one, or one for each partition.
 fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, String> {
-    let target =
+    let first =
         target::find(name).ok_or_else(|| format!("unknown target '{name}'; known targets: {}", target::names()))?;
+    let target = match settings.iter().rev().find_map(|setting| setting.trim().strip_prefix("product=")) {
+        Some(model) => target::products(name).find(|target| target.model() == model).ok_or_else(|| {
+            let models: Vec<_> = target::products(name).map(TargetInfo::model).collect();
+            format!("'{model}' is no product of {name}; known products: {}", models.join(", "))
+        })?,
+        None => first,
+    };
     let mut gpu = Gpu {
         target,
         compute_units: target.compute_units,
         xcc: target.xcc,
-        memory: Some(target.memory),
+        memory: (!target.is_apu).then_some(target.memory),
         pools: target.pools.to_vec(),
         bar: Bar::Large,
         peers: true,
@@ -113,6 +120,7 @@ fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, Str
             ("bar", "none") => gpu.bar = Bar::None,
             ("pools", list) => gpu.pools = pools(list).ok_or_else(wrong)?,
             ("cus", _) => gpu.compute_units = number()?,
+            ("product", _) => {}
             ("memory", "own") => gpu.memory = Some(target.memory),
             ("memory", "shared") => gpu.memory = None,
             ("partitions", _) => partitions = number()?,
@@ -175,6 +183,38 @@ mod tests {
     }
 
     #[test]
+    fn products_of_a_name_have_their_own_properties() {
+        let gpu = |list: &str| parse(list).unwrap().remove(0);
+        let units = |list: &str| (gpu(list).target.product, gpu(list).compute_units);
+        assert_eq!(units("gfx1100:product=rx7900xt"), ("AMD Radeon RX 7900 XT", 84));
+        assert_eq!(units("gfx942:product=mi300a,cus=200"), ("AMD Instinct MI300A", 200));
+        // APUs have the host's memory; firmware may set some aside.
+        for (list, is_shared) in [
+            ("gfx1151", true),
+            ("gfx1151:memory=own", false),
+            ("gfx942:product=mi300a", true),
+            ("gfx942:product=mi325x", false),
+            ("gfx1101", false),
+        ] {
+            assert_eq!(gpu(list).memory.is_none(), is_shared, "{list}");
+        }
+    }
+
+    /// Each name is a processor of the instruction tables, and the machine number is its.
+    #[test]
+    fn products_are_of_known_processors() {
+        for name in target::names().split(", ") {
+            for target in target::products(name) {
+                assert!(sim_isa::Target::from_processor(name).is_some(), "{name}");
+                let (isa, machine) = target.isas[0];
+                assert_eq!(isa.split(':').next(), Some(name));
+                assert_eq!(target::isa_name(machine), Some(isa));
+                assert_eq!(target.shader_engines % target.xcc, 0, "{}", target.product);
+            }
+        }
+    }
+
+    #[test]
     fn pools_are_in_rocrs_order_and_default_to_the_products() {
         let pools = |list: &str| parse(list).unwrap()[0].pools.clone();
         assert_eq!(pools("gfx1201"), [HSA_GLOBAL_FLAG_COARSE_GRAINED]);
@@ -185,7 +225,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused_with_what_is() {
         for (list, named) in [
-            ("gfx9999", "gfx1100, gfx1201"),
+            ("gfx9999", "gfx1200, gfx1201"),
             ("", "known targets"),
             ("bar=none", "known targets"),
             ("gfx1100:bar=huge", "large|small|none"),
@@ -193,6 +233,7 @@ mod tests {
             ("gfx1100:cus=0", "cus=<number>"),
             ("gfx1100:cus=1,speed=2", "'speed=2' of gfx1100"),
             ("gfx942:partitions=3", "8 dies"),
+            ("gfx1100:product=mi300x", "rx7900xtx, rx7900xt"),
         ] {
             let error = parse(list).unwrap_err();
             assert!(error.contains(named), "{list}: {error}");

@@ -257,7 +257,8 @@ impl Machine {
         let gpus = visible.into_iter().enumerate().map(|(i, ordinal)| {
             let gpu = &config.gpus[ordinal];
             let hdp = if gpu.bar == Bar::None { None } else { Some(hdp::Registers::new()?) };
-            let memory = gpu.memory.unwrap_or_else(host_memory);
+            // MI300A's memory is all its own to give; the kernel driver lets other APUs have half of the host's.
+            let memory = gpu.memory.unwrap_or_else(|| host_memory() / if gpu.target.in_hive() { 1 } else { 2 });
             let index = AgentIndex(i + 1);
             let global_pools = gpu.pools.clone();
             Ok(Agent {
@@ -280,7 +281,7 @@ impl Machine {
             ordinal: 0,
             gpu: None,
             memory: host_memory(),
-            global_pools: agent::cpu_pools(config.rocr, config.gpus.iter().any(|gpu| gpu.memory.is_none())),
+            global_pools: agent::cpu_pools(config.rocr),
             hdp: None,
             scalar_cache: Mutex::default(),
             performance: Performance::new(None),

@@ -20,13 +20,15 @@ pub struct Demand {
 
 /// Vector registers of a SIMD unit's lanes, for waves of this size, and the granule of their allocation (LLVM,
 /// `AMDGPU::IsaInfo::getTotalNumVGPRs` and `getVGPRAllocGranule`).
-fn registers(target: Target, lanes: u32) -> (u32, u32) {
+fn registers(target: Target, name: &str, lanes: u32) -> (u32, u32) {
     let (total, granule) = match target {
-        Target::Gfx906 | Target::Gfx908 => return (256, 4),
+        Target::Gfx900 | Target::Gfx906 | Target::Gfx908 => return (256, 4),
         Target::Gfx90a | Target::Gfx942 | Target::Gfx950 => return (512, 8),
         Target::Gfx1010 => (1024, 8),
         Target::Gfx1030 | Target::Gfx1250 => (1024, 16),
-        Target::Gfx11 | Target::Gfx1200 => (1536, 24),
+        // LLVM's feature `1_5xVGPRs` is not theirs.
+        _ if matches!(name, "gfx1102" | "gfx1103" | "gfx1150" | "gfx1152") => (1024, 16),
+        Target::Gfx11 | Target::Gfx1150 | Target::Gfx1200 => (1536, 24),
     };
     // Waves of 64 lanes take two of each.
     if lanes == 32 { (total, granule) } else { (total / 2, granule / 2) }
@@ -37,7 +39,7 @@ pub fn resident(gpu: &Gpu, target: Target, packet: &KernelDispatchPacket, demand
     let items: u32 = packet.workgroup_size.iter().map(|&size| u32::from(size)).product();
     let waves = items.div_ceil(demand.lanes).max(1);
     let together = if demand.has_two_units { 2 } else { 1 };
-    let (total, granule) = registers(target, demand.lanes);
+    let (total, granule) = registers(target, gpu.target.name, demand.lanes);
     let by_registers = total / demand.registers.max(1).next_multiple_of(granule);
     let slots = together * gpu.target.simds * by_registers.clamp(1, gpu.target.waves_per_simd);
     let by_waves = slots / waves;
@@ -73,6 +75,9 @@ mod tests {
         // 1536 of 256, in steps of 24: 5 waves on each unit.
         assert_eq!(workgroups("gfx1100:cus=4", (256, 0), Demand { registers: 256, ..few }), 4);
         assert_eq!(workgroups("gfx1100:cus=4", (32, 0), Demand { registers: 256, ..few }), 4 * 10);
+        // Most smaller GPUs have 1024.
+        assert_eq!(workgroups("gfx1151:cus=4", (32, 0), Demand { registers: 256, ..few }), 4 * 10);
+        assert_eq!(workgroups("gfx1150:cus=4", (32, 0), Demand { registers: 256, ..few }), 4 * 8);
         let gfx9 = Demand { lanes: 64, registers: 128, has_two_units: false };
         assert_eq!(workgroups("gfx942:cus=10", (256, 0), gfx9), 10 * 4);
         assert_eq!(workgroups("gfx906:cus=10", (256, 0), gfx9), 10 * 2);

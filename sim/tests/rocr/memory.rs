@@ -74,8 +74,8 @@ fn a_host_has_its_pools_in_order() {
     let (extended, kernarg) = (HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_KERNARG | fine);
     release("6.2", |hsa| assert_eq!(flags(hsa), [fine, kernarg, coarse]));
     release("7.0", |hsa| assert_eq!(flags(hsa), [fine, extended, kernarg, coarse]));
-    let apu = ("HSA_SIM_AGENTS", "gfx1100:memory=shared");
-    in_environment(&[apu], |hsa| assert_eq!(flags(hsa), [fine, extended, kernarg]));
+    let apu = ("HSA_SIM_AGENTS", "gfx1151");
+    in_environment(&[apu], |hsa| assert_eq!(flags(hsa), [fine, extended, kernarg, coarse]));
 }
 
 #[test]

@@ -149,11 +149,11 @@ const GFX1250: [Row; 3] = [
 /// The registers of a target.
 fn rows(target: Target) -> impl Iterator<Item = &'static Row> {
     let lists: &[&[Row]] = match target {
-        Target::Gfx906 | Target::Gfx908 | Target::Gfx90a => &[&COMMON, &TRAP_HANDLER, &GFX9],
+        Target::Gfx900 | Target::Gfx906 | Target::Gfx908 | Target::Gfx90a => &[&COMMON, &TRAP_HANDLER, &GFX9],
         Target::Gfx942 | Target::Gfx950 => &[&COMMON, &TRAP_HANDLER, &GFX9, &GFX942],
         Target::Gfx1010 => &[&COMMON, &TRAP_HANDLER, &RDNA, &GFX10, &GFX1010],
         Target::Gfx1030 => &[&COMMON, &TRAP_HANDLER, &RDNA, &GFX10, &CYCLES],
-        Target::Gfx11 => &[&COMMON, &RDNA, &GFX11, &CYCLES],
+        Target::Gfx11 | Target::Gfx1150 => &[&COMMON, &RDNA, &GFX11, &CYCLES],
         Target::Gfx1200 => &[&GFX12],
         Target::Gfx1250 => &[&GFX12, &GFX1250],
     };

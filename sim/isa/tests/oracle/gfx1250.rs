@@ -92,7 +92,7 @@ fn vopd3_ops_keep_to_their_halves() {
         let as_x = [[0, 0], [6, 0], [6, 8]].map(|[a, b]| words(code, 8, [a, b, 0, 0]));
         let as_y = [[0, 0], [7, 0], [7, 8]].map(|[a, b]| words(8, code, [0, 0, a, b]));
         for samples in [as_x, as_y] {
-            let there = disassemble(RDNA[2].1, &samples).iter().any(Option::is_some);
+            let there = disassemble(RDNA[3].1, &samples).iter().any(Option::is_some);
             let ours = samples.iter().any(|words| decode(Target::Gfx1250, words).is_ok());
             assert_eq!(ours, there, "{:08x?}", samples[0]);
             refused += usize::from(!there);
@@ -127,7 +127,7 @@ fn both_halves_of_vopd3_read_as_llvm_reads_them() {
             }
         }
     }
-    let (_, cpu) = RDNA[2];
+    let (_, cpu) = RDNA[3];
     all_seen(halves.into_iter().map(|(op, _)| op), &compare(target, cpu, &samples));
 }
 
@@ -159,7 +159,7 @@ fn literals_of_64_bits_read_as_llvm_reads_them() {
         }
     }
     assert!(samples.len() > 2000, "{}", samples.len());
-    let counts = compare(target, RDNA[2].1, &samples);
+    let counts = compare(target, RDNA[3].1, &samples);
     assert!(counts.len() > 60, "LLVM knows only {} ops with them", counts.len());
 }
 
@@ -193,6 +193,6 @@ fn matrix_ops_with_scales_read_as_llvm_reads_them() {
             samples.push((op, [&[0xcc00_0000 | load << 16 | fields, high], &product[..]].concat()));
         }
     }
-    let counts = compare(target, RDNA[2].1, &samples);
+    let counts = compare(target, RDNA[3].1, &samples);
     assert!(counts.values().all(|(read, _)| *read > 200), "{counts:?}");
 }

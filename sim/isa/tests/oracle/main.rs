@@ -248,7 +248,7 @@ fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &mut 
             if info.dst != Ty::None {
                 high |= random.below(256) << 24;
             }
-            let gds = if target == Target::Gfx11 { sparse(random, 1) << 17 } else { 0 };
+            let gds = if target.is_gfx11() { sparse(random, 1) << 17 } else { 0 };
             vec![0xd800_0000 | code << 18 | gds | sparse(random, 16), high]
         }
         (Format::Mubuf | Format::Mtbuf, _) if target.is_gfx12() => {
@@ -460,9 +460,14 @@ fn all_seen(ops: impl Iterator<Item = Op>, counts: &BTreeMap<Op, (usize, usize)>
 }
 
 /// The targets, and LLVM's name for a processor of each.
-const RDNA: [(Target, &str); 3] =
-    [(Target::Gfx11, "gfx1100"), (Target::Gfx1200, "gfx1201"), (Target::Gfx1250, "gfx1250")];
-const GFX9: [(Target, &str); 5] = [
+const RDNA: [(Target, &str); 4] = [
+    (Target::Gfx11, "gfx1100"),
+    (Target::Gfx1150, "gfx1151"),
+    (Target::Gfx1200, "gfx1201"),
+    (Target::Gfx1250, "gfx1250"),
+];
+const GFX9: [(Target, &str); 6] = [
+    (Target::Gfx900, "gfx90c"),
     (Target::Gfx906, "gfx906"),
     (Target::Gfx908, "gfx908"),
     (Target::Gfx90a, "gfx90a"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Scalar f32 and f16 arithmetic of RDNA4 (RDNA4 ISA, "SALU floating point").
+//! Scalar f32 and f16 arithmetic of RDNA3.5 and RDNA4 (their ISA documents, "SALU floating point"). RDNA3.5 has IEEE
+//! mode, which RDNA4 lacks: its minima and maxima are as those of its vector unit.
 
+use super::extremum::Number;
 use super::float::*;
 use super::valu::{Elem, F16, Finish, flushes, saturated_half};
 use crate::micro_op::{Handler, MicroOp};
@@ -37,6 +39,34 @@ fn write_half<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, result: f32) 
     let half = if wave.saturates { saturated_half(half.into(), result.is_finite()) as u16 } else { half };
     let result = flushed_half(wave, half);
     wave.set_s(op.dst as usize, u32::from(result));
+}
+
+macro_rules! extrema {
+    ($($single:ident $half:ident $of:path;)*) => {
+        /// The handler of a minimum or maximum that prefers a number to a NaN.
+        fn extremum<const L: usize>(op: Op) -> Option<Handler<L>> {
+            Some(match op {
+                $(
+                    Op::$single => |wave, group, op| {
+                        let result = $of(read(wave, &op.src[0]), read(wave, &op.src[1]), group.ieee(wave));
+                        write(wave, op, result);
+                        Ok(())
+                    },
+                    Op::$half => |wave, group, op| {
+                        let result = $of(read_half(wave, &op.src[0]), read_half(wave, &op.src[1]), group.ieee(wave));
+                        write_half(wave, op, result);
+                        Ok(())
+                    },
+                )*
+                _ => return None,
+            })
+        }
+    };
+}
+
+extrema! {
+    SMinNumF32 SMinNumF16 f32::least;
+    SMaxNumF32 SMaxNumF16 f32::most;
 }
 
 /// Scalar f16 arithmetic. As in `half.rs`, sums and products are rounded once, by way of f32, and the fused op by way
@@ -79,8 +109,6 @@ fn half<const L: usize>(op: Op) -> Option<Handler<L>> {
         SAddF16(a, b, _c) a + b;
         SSubF16(a, b, _c) a - b;
         SMulF16(a, b, _c) a * b;
-        SMinNumF16(a, b, _c) min32(a, b);
-        SMaxNumF16(a, b, _c) max32(a, b);
         SMinimumF16(a, b, _c) minimum32(a, b);
         SMaximumF16(a, b, _c) maximum32(a, b);
         SCeilF16(a, _b, _c) a.ceil();
@@ -175,7 +203,7 @@ macro_rules! float_ops {
                     wave.set_s(op.dst as usize, value);
                     Ok(())
                 },
-                _ => return half(op),
+                _ => return extremum(op).or_else(|| half(op)),
             })
         }
     };
@@ -186,8 +214,6 @@ float_ops! {
         SAddF32(a, b) a + b;
         SSubF32(a, b) a - b;
         SMulF32(a, b) a * b;
-        SMinNumF32(a, b) min32(a, b);
-        SMaxNumF32(a, b) max32(a, b);
         SMinimumF32(a, b) minimum32(a, b);
         SMaximumF32(a, b) maximum32(a, b);
         SFmacF32(a, b, c) a.mul_add(b, c);

@@ -148,7 +148,7 @@ impl Waits {
         let (split_vmcnt, vmcnt) = (simm & 15 | simm >> 10 & 0x30, field(10, 6));
         match inst.op {
             Op::SWaitcnt => match inst.target {
-                Target::Gfx11 => {
+                target if target.is_gfx11() => {
                     set(Counter::Load, vmcnt);
                     set(Counter::Ds, field(4, 6));
                 }

@@ -64,8 +64,8 @@ const NOTHING_ON_GFX9: &[&str] = &[
 
 /// Cache control, and the targets of GFX9 that have it.
 const CACHES_ON_GFX9: &[(&str, &[Target])] = &[
-    ("buffer_wbinvl1", &[Target::Gfx906, Target::Gfx908, Target::Gfx90a]),
-    ("buffer_wbinvl1_vol", &[Target::Gfx906, Target::Gfx908, Target::Gfx90a]),
+    ("buffer_wbinvl1", &[Target::Gfx900, Target::Gfx906, Target::Gfx908, Target::Gfx90a]),
+    ("buffer_wbinvl1_vol", &[Target::Gfx900, Target::Gfx906, Target::Gfx908, Target::Gfx90a]),
     ("buffer_wbl2", &[Target::Gfx90a]),
     ("buffer_invl2", &[Target::Gfx90a]),
     ("buffer_wbl2 sc1", &[Target::Gfx942, Target::Gfx950]),
@@ -153,7 +153,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let others: [&[&str]; 3] = match machine.target {
         Target::Gfx1200 => [NOTHING_ON_RDNA, NOTHING_ON_GFX12, NOTHING_ON_GFX1200],
         Target::Gfx1250 => [NOTHING_ON_RDNA, NOTHING_ON_GFX12, NOTHING_ON_GFX1250],
-        Target::Gfx11 => [NOTHING_ON_RDNA, NOTHING_ON_GFX11, &[]],
+        Target::Gfx11 | Target::Gfx1150 => [NOTHING_ON_RDNA, NOTHING_ON_GFX11, &[]],
         Target::Gfx1010 | Target::Gfx1030 => [NOTHING_ON_GFX10, NOTHING_ON_GFX11, &[]],
         _ => [NOTHING_ON_GFX9, &[], &[]],
     };
@@ -207,7 +207,7 @@ fn clocks(machine: Machine, random: &mut Random) -> Vec<Case> {
         Case::new(text, before, after)
     };
     match machine.target {
-        Target::Gfx11 | Target::Gfx1200 | Target::Gfx1250 => {
+        Target::Gfx11 | Target::Gfx1150 | Target::Gfx1200 | Target::Gfx1250 => {
             let mut cases = vec![later("s_sendmsg_rtn_b64", TIME), later("s_sendmsg_rtn_b32", TIME)];
             if machine.target == Target::Gfx1250 {
                 cases.push(later("s_get_shader_cycles_u64", ""));

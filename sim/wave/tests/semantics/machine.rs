@@ -204,12 +204,15 @@ impl Memory for Block {
 }
 
 /// Machines of all cases: each target, and each size of its waves in some generation.
-pub const MACHINES: [Machine; 12] = [
+pub const MACHINES: [Machine; 15] = [
     Machine { target: Target::Gfx11, lanes: 32 },
     Machine { target: Target::Gfx11, lanes: 64 },
+    Machine { target: Target::Gfx1150, lanes: 32 },
+    Machine { target: Target::Gfx1150, lanes: 64 },
     Machine { target: Target::Gfx1200, lanes: 32 },
     Machine { target: Target::Gfx1200, lanes: 64 },
     Machine { target: Target::Gfx1250, lanes: 32 },
+    Machine { target: Target::Gfx900, lanes: 64 },
     Machine { target: Target::Gfx906, lanes: 64 },
     Machine { target: Target::Gfx908, lanes: 64 },
     Machine { target: Target::Gfx90a, lanes: 64 },
@@ -224,9 +227,12 @@ pub fn cpu(machine: Machine) -> &'static str {
     match (machine.target, machine.lanes) {
         (Target::Gfx11, 32) => "gfx1100",
         (Target::Gfx11, _) => "gfx1100,+wavefrontsize64",
+        (Target::Gfx1150, 32) => "gfx1151",
+        (Target::Gfx1150, _) => "gfx1151,+wavefrontsize64",
         (Target::Gfx1200, 32) => "gfx1201",
         (Target::Gfx1200, _) => "gfx1201,+wavefrontsize64",
         (Target::Gfx1250, _) => "gfx1250",
+        (Target::Gfx900, _) => "gfx90c",
         (Target::Gfx906, _) => "gfx906",
         (Target::Gfx908, _) => "gfx908",
         (Target::Gfx90a, _) => "gfx90a",

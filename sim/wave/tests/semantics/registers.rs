@@ -64,7 +64,7 @@ fn hardware_registers_are_simulated_or_refused_by_name() {
                 continue;
             };
             let is_here = |names: &[&str]| names.contains(&name) || names.contains(&name.trim_start_matches("WAVE_"));
-            let writable = is_here(&WRITTEN) && !(machine.target == Target::Gfx11 && name.starts_with("FLAT_SCR"));
+            let writable = is_here(&WRITTEN) && !(machine.target.is_gfx11() && name.starts_with("FLAT_SCR"));
             let readable = is_here(&READ) && name != "WAVE_STATUS";
             for (result, works) in [(read, readable), (written, writable)] {
                 match &result {

@@ -4,7 +4,7 @@
 use crate::machine::{Case, EXEC_HI, Float, M0, Machine, State, VCC, format, implemented};
 use crate::num::{self, F16, F32};
 use crate::reference::{self, In, wide};
-use crate::vector::interesting;
+use crate::vector::{IEEE, interesting};
 use random::Random;
 use sim_isa::{Format, Op, OpInfo, Ty};
 
@@ -140,11 +140,11 @@ fn bitwise(name: &str, a: u64, b: u64) -> Option<u64> {
     })
 }
 
-/// Scalar f32 and f16 ops have the results of the vector ops of the same name.
-fn float(name: &str, a: u64, b: u64, c: u64, old: u64) -> Option<Out> {
+/// Scalar f32 and f16 ops have the results of the vector ops of the same name, RDNA3.5's in IEEE mode as well.
+fn float(name: &str, [a, b, c]: [u64; 3], old: u64, ieee: bool) -> Option<Out> {
     let (name, a) = if name == "s_cvt_hi_f32_f16" { ("s_cvt_f32_f16", a >> 16) } else { (name, a) };
     let vector = name.replacen("s_", "v_", 1).replace("_num", "");
-    let input = In { a, b, c, old, ..In::default() };
+    let input = In { a, b, c, old, ieee, ..In::default() };
     let value = reference::value(&vector, &input)?.value;
     Some(Out { value, scc: None })
 }
@@ -242,6 +242,7 @@ fn arithmetic_case(machine: Machine, op: Op, variants: [usize; 2], random: &mut 
     let (name, info) = (op.name(), op.info());
     let mut before = State::random(machine, random);
     fill(&mut before, random);
+    before.mode &= if random.one_in(2) { !IEEE } else { u32::MAX };
     let mut after = before.clone();
     let mut items = vec![dst_text(info.dst)];
     let mut check = String::new();
@@ -263,8 +264,9 @@ fn arithmetic_case(machine: Machine, op: Op, variants: [usize; 2], random: &mut 
         set(&mut after, info.dst, if name.contains("wrexec") { new } else { old });
     } else {
         let is_float = name.contains("_f32") || name.contains("_f16");
-        let [a, b, c] = values;
-        let out = if is_float { float(name, a, b, c, old) } else { arithmetic(name, a, b, old, before.scc) }?;
+        let [a, b, _] = values;
+        let ieee = before.mode & IEEE != 0 && !machine.target.is_gfx12();
+        let out = if is_float { float(name, values, old, ieee) } else { arithmetic(name, a, b, old, before.scc) }?;
         set(&mut after, info.dst, out.value);
         after.scc = out.scc.unwrap_or(before.scc);
         let format = if info.dst == Ty::F16 { F16 } else { F32 };

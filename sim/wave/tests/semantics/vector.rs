@@ -11,7 +11,7 @@ use sim_isa::{Encoding, Format, Op, OpInfo, Target, Ty};
 pub const SOURCES: [usize; 3] = [0, 4, 8];
 pub const DST: usize = 16;
 /// MODE's bit.
-const IEEE: u32 = 1 << 9;
+pub const IEEE: u32 = 1 << 9;
 /// Scalar register that a source is taken from, and those of the masks read and written.
 const SCALAR: usize = 40;
 const MASK_IN: usize = 22;

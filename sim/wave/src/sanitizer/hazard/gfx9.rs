@@ -4,9 +4,9 @@
 use super::Rule;
 use super::facts::{Facts, Kind, Regs};
 use super::look::{Hazard, Look};
-use sim_isa::Target::{self, Gfx90a, Gfx906, Gfx908, Gfx942, Gfx950};
+use sim_isa::Target::{self, Gfx90a, Gfx900, Gfx906, Gfx908, Gfx942, Gfx950};
 
-const GFX9: &[Target] = &[Gfx906, Gfx908, Gfx90a, Gfx942, Gfx950];
+const GFX9: &[Target] = &[Gfx900, Gfx906, Gfx908, Gfx90a, Gfx942, Gfx950];
 const GFX942: &[Target] = &[Gfx942, Gfx950];
 
 pub(super) const RULES: &[Rule] = &[

@@ -11,7 +11,7 @@ use sim_isa::{Flags, Op, Target};
 const ANY: u8 = u8::MAX;
 
 const GFX1010: &[Target] = &[Target::Gfx1010];
-const GFX11: &[Target] = &[Target::Gfx11];
+const GFX11: &[Target] = &[Target::Gfx11, Target::Gfx1150];
 const GFX1250: &[Target] = &[Target::Gfx1250];
 
 /// Rules from LLVM's features; gfx1030 to gfx1036 have none of these. `Look::since` goes back at most as far as
@@ -46,16 +46,22 @@ pub(super) const RULES: &[Rule] = &[
     // `checkFPAtomicToDenormModeHazard` is about a mode that kernels do not set between atomics: it is not here.
     // `fixVcmpxPermlaneHazards`.
     Rule {
-        on: &[Target::Gfx1010, Target::Gfx11, Target::Gfx1200, Target::Gfx1250],
+        on: &[Target::Gfx1010, Target::Gfx11, Target::Gfx1150, Target::Gfx1200, Target::Gfx1250],
         earlier: Kind::CMPX,
         later: Kind::PERMLANE,
         within: ANY,
         look: compare_before_permlane,
     },
-    // `fixVALUTransUseHazard`.
-    Rule { on: GFX11, earlier: Kind::TRANS, later: Kind::VALU, within: ANY, look: transcendental },
+    // `fixVALUTransUseHazard`, which RDNA3.5 does not need.
+    Rule { on: &[Target::Gfx11], earlier: Kind::TRANS, later: Kind::VALU, within: ANY, look: transcendental },
     // `fixWMMAHazards`.
-    Rule { on: &[Target::Gfx11, Target::Gfx1200], earlier: Kind::WMMA, later: Kind::WMMA, within: ANY, look: matrices },
+    Rule {
+        on: &[Target::Gfx11, Target::Gfx1150, Target::Gfx1200],
+        earlier: Kind::WMMA,
+        later: Kind::WMMA,
+        within: ANY,
+        look: matrices,
+    },
     // `fixVALUTransCoexecutionHazards`.
     Rule { on: GFX1250, earlier: Kind::TRANS, later: Kind::VALU, within: ANY, look: beside_transcendental },
     // `fixWMMACoexecutionHazards`.
