@@ -247,7 +247,7 @@ fn findings_are_told() {
     assert!(!run("init-nobody", &[("HSA_SIM_CHECK", "wait,sync,race,bounds")]).contains("hsa-sim"));
     for written in ["nobody", "part"] {
         let text = run(&format!("init-{written}"), &[("HSA_SIM_CHECK", "init")]);
-        assert!(text.contains("hsa-sim: init: kernel histogram: the address depends on memory at 0x"), "{text}");
+        assert!(text.contains("hsa-sim: init: kernel histogram: use of uninitialized memory byte 0x"), "{text}");
         let byte = if written == "part" { 512 } else { 0 };
         let pointer = format!("{byte} bytes behind the pointer that the arguments have at 0\n");
         let place = format!("is byte {byte} of an allocation of 1024 bytes, {pointer}");
@@ -261,8 +261,11 @@ fn findings_are_told() {
     assert!(!run("beside-nothing", &[("HSA_SIM_CHECK", "wait")]).contains("hsa-sim"));
     for order in ["nothing", "queue"] {
         let text = run(&format!("beside-{order}"), &[("HSA_SIM_CHECK", "race")]);
-        assert!(text.contains("hsa-sim: race: kernel fill: memory at 0x"), "{order}: {text}");
-        assert!(text.contains("of kernel fill, has written it, and nothing orders the two dispatches\n"), "{text}");
+        assert!(
+            text.contains("hsa-sim: race: kernel fill: data race between dispatches on memory byte 0x"),
+            "{order}: {text}"
+        );
+        assert!(text.contains(", previous write by dispatch 0 of ") && text.contains(", of kernel fill\n"), "{text}");
         let place =
             "is byte 0 of an allocation of 8192 bytes, 0 bytes behind the pointer that the arguments have at 0\n";
         assert!(text.contains(place), "{text}");
@@ -271,9 +274,8 @@ fn findings_are_told() {
     let text = run("commands-wait", &[("HSA_SIM_CHECK", "all")]);
     assert!(!text.contains("hsa-sim"), "{text}");
     let text = run("commands-nothing", &[("HSA_SIM_CHECK", "race")]);
-    assert!(text.contains("hsa-sim: race: kernel fill: memory at 0x"), "{text}");
-    let told = "is written; dispatch 0 of queue 0, by DISPATCH_DIRECT at dword 23, of kernel fill, has written it, and \
-                nothing orders the two dispatches\n";
+    assert!(text.contains("hsa-sim: race: kernel fill: data race between dispatches on memory byte 0x"), "{text}");
+    let told = ": write, previous write by dispatch 0 of queue 0, by DISPATCH_DIRECT at dword 23, of kernel fill\n";
     assert!(text.contains(told), "{text}");
     assert!(text.contains("; dispatch 0 of queue 0 on agent 1 (gfx1100), by DISPATCH_DIRECT at dword 28\n"), "{text}");
 
@@ -283,13 +285,13 @@ fn findings_are_told() {
         assert!(!text.contains("hsa-sim"), "{case}: {text}");
     }
     let text = run("scope-unit", &gfx12);
-    let told = "has changed it, and nothing orders the two: an atomic's SCOPE_CU does not reach the other wave\n";
-    assert!(text.contains("hsa-sim: race: kernel histogram: memory at 0x") && text.contains(told), "{text}");
-    let text = run("scope-unit-two", &gfx12);
+    let told = ": an atomic's SCOPE_CU does not reach the other wave\n";
     assert!(
-        text.contains("of kernel histogram, has written it, and nothing orders the two dispatches: an atomic's scope"),
+        text.contains("hsa-sim: race: kernel histogram: data race on memory byte 0x") && text.contains(told),
         "{text}"
     );
+    let text = run("scope-unit-two", &gfx12);
+    assert!(text.contains(", of kernel histogram: an atomic's scope does not reach the other dispatch\n"), "{text}");
 
     let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("findings.json");
     // Findings are appended.

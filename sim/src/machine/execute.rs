@@ -302,9 +302,9 @@ fn waiting(kernel: &Kernel, decoded: &sim_wave::Kernel, fault: &Fault, begun: u6
     Finding {
         check: "sync",
         what: format!(
-            "the wave goes on here for ever, and was stopped; {} of {workgroups} workgroups have not begun, as the GPU \
-             holds no more than the {begun} before them, which have not all ended: what waits for the others waits for \
-             ever",
+            "no forward progress: the wave was stopped at the time limit; {} of {workgroups} workgroups have not begun, \
+             because the GPU holds no more than the {begun} before them: a wait for a workgroup that has not begun is a \
+             deadlock",
             workgroups - begun
         ),
         memory: None,

@@ -271,14 +271,14 @@ impl Order {
                     let is_atomic = atomic >> racing.trailing_zeros() & 1 != 0;
                     let command = command.map_or_else(String::new, |command| format!("{command}, "));
                     let what = format!(
-                        "memory at {address:#x} is {}; dispatch {} of queue {}, {command}of kernel {}, has {} it, and nothing \
-                         orders the two dispatches{}",
-                        if touched.is_write { "written" } else { "read" },
+                        "data race between dispatches on memory byte {address:#x}: {}, previous {} by dispatch {} of queue \
+                         {}, {command}of kernel {}{}",
+                        if touched.is_write { "write" } else { "read" },
+                        if of == 0 { "read" } else { "write" },
                         of_other.place.packet,
                         of_other.queue,
                         kernel.name,
-                        if of == 0 { "read" } else { "written" },
-                        if is_atomic { ": an atomic's scope does not reach the other" } else { "" },
+                        if is_atomic { ": an atomic's scope does not reach the other dispatch" } else { "" },
                     );
                     report(Race { what, address, offset: touched.offset, other: line });
                 }

@@ -187,7 +187,7 @@ impl<'a> Judge<'a> {
 
 /// True if `error` reports a race within a dispatch. The compiler is responsible for the order of a kernel's waves.
 fn is_race_in_kernel(error: &str) -> bool {
-    error.contains("race: kernel ") && !error.contains("nothing orders the two dispatches")
+    error.contains("race: kernel ") && !error.contains("data race between dispatches")
 }
 
 /// Returns the kernel in `module` that `error` names, if its code has no end because the compiler found it

@@ -220,8 +220,8 @@ impl<'a, const L: usize> Init<'a, L> {
             (origin, lanes)
         });
         let what = match of.kind {
-            Kind::Jump => "where the wave goes on",
-            Kind::Relative(..) => "which register is accessed",
+            Kind::Jump => "the jump target",
+            Kind::Relative(..) => "the register index",
             _ => "the address",
         };
         let found = found.map(|(origin, lanes)| self.disorder(what, origin, lanes));
@@ -236,7 +236,7 @@ impl<'a, const L: usize> Init<'a, L> {
             Kind::IfScc => {
                 if std::mem::take(&mut shadow.scc) {
                     let origin = shadow.scc_origin;
-                    return Some(self.disorder("whether the branch is taken", origin, 0));
+                    return Some(self.disorder("the branch condition", origin, 0));
                 }
             }
             Kind::IfVcc => return self.if_vcc(of, wave),
@@ -293,11 +293,11 @@ impl<'a, const L: usize> Init<'a, L> {
         let place = match origin.place {
             Place::Register(n) => super::plan::register(n, self.waves_scalars(), self.uses.vectors),
             Place::Scc => "scc".to_owned(),
-            Place::Lds(at) => format!("LDS at {at:#x}"),
-            Place::Scratch(at) => format!("scratch at {at:#x}"),
-            Place::Memory(at) => format!("memory at {at:#x}"),
+            Place::Lds(at) => format!("LDS byte {at:#x}"),
+            Place::Scratch(at) => format!("scratch byte {at:#x}"),
+            Place::Memory(at) => format!("memory byte {at:#x}"),
         };
-        let what = format!("{what} depends on {place}, which nothing has written");
+        let what = format!("use of uninitialized {place}: {what} depends on it");
         let memory = if let Place::Memory(at) = origin.place { Some(at) } else { None };
         Disorder { what, other: origin.step, lanes, memory }
     }
@@ -318,7 +318,7 @@ impl<'a, const L: usize> Init<'a, L> {
         let n = shadow.find(&of.reads, 0)?;
         let origin = shadow.origins[usize::from(n)];
         shadow.clear(&of.reads, 0);
-        Some(self.disorder("whether the branch is taken", origin, unwritten))
+        Some(self.disorder("the branch condition", origin, unwritten))
     }
 
     /// Runs an instruction with an uninitialized source again, with other values of that source.
@@ -405,7 +405,7 @@ impl<'a, const L: usize> Init<'a, L> {
             }
         }
         let lanes = exec_bits & Wave::<L>::LANES;
-        (lanes != 0).then(|| self.disorder("which lanes are active", origin, lanes))
+        (lanes != 0).then(|| self.disorder("the mask of active lanes", origin, lanes))
     }
 
     fn read(rows: &[u16], wave: &Wave<L>) -> After<L> {

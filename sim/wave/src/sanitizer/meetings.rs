@@ -52,8 +52,7 @@ impl Meetings {
             Meeting::End => self.end(wave, step),
             Meeting::Signal | Meeting::Wait | Meeting::Both => self.barrier(wave, meeting, step, exec),
         };
-        let what = "these lanes were not active when their wave came to the barrier, and go on after it: control flow \
-                    was divergent there";
+        let what = "divergent barrier: these lanes were inactive when their wave reached it, and continue after it";
         disorder.or_else(|| {
             goes_on.then(|| Disorder { what: what.to_owned(), other: Some(absent_at), lanes: returned, memory: None })
         })
@@ -70,16 +69,16 @@ impl Meetings {
         let wrong = |what: &str| Some(Disorder { what: what.to_owned(), other: None, lanes: 0, memory: None });
         match meeting {
             Meeting::Signal if signals > waits => {
-                return wrong("the wave signals the barrier again, without having waited for it since");
+                return wrong("second signal of the barrier without a wait since the first");
             }
             Meeting::Wait if waits >= signals => {
-                return wrong("the wave waits for the barrier without having signalled it");
+                return wrong("wait for the barrier without a signal before");
             }
             _ => {}
         }
         let (other, gone) = self.0.iter().enumerate().find(|(_, other)| other.end.is_some() && other.signals < now)?;
         let what = format!(
-            "the wave comes to its barrier number {now}; wave {other} has ended after {}, without coming to it",
+            "divergent barrier: the wave has reached barrier number {now}, wave {other} has ended after {} barriers",
             gone.signals
         );
         Some(Disorder { what, other: gone.end, lanes: 0, memory: None })
@@ -90,12 +89,12 @@ impl Meetings {
         visitor.end = Some(step);
         let visitor = *visitor;
         if visitor.signals > visitor.waits {
-            let what = "the wave ends after it has signalled the barrier, without having waited for it".to_owned();
+            let what = "end of the wave after a signal of the barrier without a wait".to_owned();
             return Some(Disorder { what, other: Some(visitor.last), lanes: 0, memory: None });
         }
         let (other, ahead) = self.0.iter().enumerate().find(|(_, other)| other.signals > visitor.signals)?;
         let what = format!(
-            "the wave ends after {} barriers; wave {other} has come to its barrier number {}",
+            "divergent barrier: the wave ends after {} barriers, wave {other} has reached barrier number {}",
             visitor.signals, ahead.signals
         );
         Some(Disorder { what, other: Some(ahead.last), lanes: 0, memory: None })
@@ -105,9 +104,9 @@ impl Meetings {
     /// the others.
     pub fn stuck(&self, wave: usize) -> (u32, String) {
         let visitor = &self.0[wave];
-        let mut what = format!("the wave waits for ever at its barrier number {}", visitor.waits);
+        let mut what = format!("deadlock at barrier number {}", visitor.waits);
         for (other, behind) in self.0.iter().enumerate().filter(|(_, other)| other.signals < visitor.waits) {
-            what += &format!("; wave {other} has signalled {} of them", behind.signals);
+            what += &format!("; wave {other} has signalled {} barriers", behind.signals);
         }
         (visitor.last, what)
     }

@@ -184,9 +184,10 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             pending.missed.push(operation);
             self.has_to_follow = true;
             let what = format!(
-                "{} {} before the operation that writes it is back: {} is missing",
+                "{} is {} before the {} that writes it has completed: {} is missing",
                 self.register(conflict.register),
-                if kind == Kind::Read { "is read" } else { "is overwritten" },
+                if kind == Kind::Read { "read" } else { "overwritten" },
+                self.mnemonic(operation.step),
                 missing.join(" and ")
             );
             // Lanes do not matter for scalar registers.
@@ -309,13 +310,13 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             }
         }
         let what = match (deed, of) {
-            (Named::Wait, None) => "the wave waits for a named barrier without having joined one".to_owned(),
+            (Named::Wait, None) => "wait for a named barrier by a wave that has joined none".to_owned(),
             (_, None) => format!("there is no named barrier {barrier}; the kernel has {}", group.named.len()),
             (Named::Init, Some(of)) if of.signals != 0 => {
-                format!("named barrier {barrier} is initialised while {} of its signals have come", of.signals)
+                format!("named barrier {barrier} is initialized after {} signals of its current phase", of.signals)
             }
             (Named::Signal, Some(of)) if of.members == 0 && members.is_none() => {
-                format!("named barrier {barrier} is signalled; how many signals complete it has not been said")
+                format!("named barrier {barrier} is signalled before its member count is set")
             }
             _ => return Ok(()),
         };
@@ -338,7 +339,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         if offset >= 0 && offset as u64 + bytes <= size.next_multiple_of(16) {
             return Ok(());
         }
-        let what = format!("{bytes} bytes of kernel arguments are read at {offset}; the kernel has {size}");
+        let what = format!("out-of-bounds read of kernel arguments: {bytes} bytes at offset {offset}, of {size}");
         self.report(Kind::Bounds, number, &Disorder { what, other: None, lanes: 0, memory: None }, wave.index)
     }
 
@@ -351,12 +352,12 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
                     return Ok(());
                 };
                 let lanes = wave.exec() & Wave::<L>::LANES & !(reach.memory | reach.local);
-                (format!("the accesses of {} lanes are not all within the buffer", lanes.count_ones()), lanes)
+                (format!("out-of-bounds buffer access by {} lanes", lanes.count_ones()), lanes)
             }
             Format::Smem if touch.is_buffer => {
                 let Some((_, bytes)) = exec::scalar_reach(true, wave, group, op, touch.bytes) else { return Ok(()) };
                 let beyond = u64::from(touch.bytes) - bytes;
-                (format!("{beyond} of {} bytes are not within the buffer", touch.bytes), beyond)
+                (format!("out-of-bounds buffer read of {beyond} of {} bytes", touch.bytes), beyond)
             }
             _ => return Ok(()),
         };
@@ -364,7 +365,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             return Ok(());
         }
         let lanes = if touch.format == Format::Mubuf { lanes } else { 0 };
-        let what = format!("{what}: what is outside reads as 0, and is not written");
+        let what = format!("{what}: reads beyond the end return 0, writes are dropped");
         self.report(Kind::Clamp, number, &Disorder { what, other: None, lanes, memory: None }, wave.index)
     }
 
@@ -377,8 +378,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             return Ok(());
         }
         let what = format!(
-            "the accesses of {} lanes are not all within the group segment of {} bytes: what is outside reads as 0, and \
-             is not written",
+            "out-of-bounds LDS access by {} lanes, group segment of {} bytes: reads beyond the end return 0, writes are \
+             dropped",
             lanes.count_ones(),
             group.lds.len()
         );
@@ -447,11 +448,18 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         let target = self.program.target;
         let needed = self.pending[write.wave as usize].needed(write.ticket);
         let what = format!(
-            "LDS at {at:#x} is read before the operation of wave {} that writes it is back: there {} is missing",
+            "LDS byte {at:#x} is read before the {} of wave {} that writes it has completed: {} is missing there",
+            self.mnemonic(write.step),
             write.wave,
             write.ticket.class.counter(target).wait(target, needed)
         );
         self.report(Kind::Lds, number, &Disorder { what, other: Some(write.step), lanes, memory: None }, wave.index)
+    }
+
+    /// Mnemonic of the instruction `number`.
+    fn mnemonic(&self, number: u32) -> String {
+        let text = Line::of(self.program, self.plan.at(number).offset).text;
+        text.split(' ').next().unwrap_or_default().to_owned()
     }
 
     /// The name of a register.
@@ -624,7 +632,7 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
             true => {
                 let barrier = group.named.get(wave.joined.wrapping_sub(1)).copied().unwrap_or_default();
                 let what = format!(
-                    "the wave waits for ever at named barrier {}; it has been signalled {} times of {}",
+                    "deadlock at named barrier {}: {} of {} signals have come",
                     wave.joined, barrier.signals, barrier.members
                 );
                 // The wave's last executed instruction.

@@ -41,34 +41,37 @@ impl<const L: usize> Sanitizer<'_, L> {
             return Ok(());
         }
         let space = if hit.is_lds { "LDS" } else { "memory" };
-        let doing = match hit.deed {
+        let access = |deed: Deed| match deed {
             Deed::Load | Deed::ExpectedLoad | Deed::ScopedLoad => "read",
-            Deed::Store | Deed::EqualStore => "written",
-            Deed::Atomic => "changed by an atomic",
+            Deed::Store | Deed::EqualStore => "write",
+            Deed::Atomic => "atomic",
         };
-        let equal = if hit.is_equal { ", both times with the same" } else { "" };
+        let at = |number: u32| format!("at +{:#x}", self.plan.at(number).offset);
+        let (doing, here) = (access(hit.deed), at(number));
+        let equal = if hit.is_equal { "; the value stays the same" } else { "" };
         let scope = hit.scope.map_or(String::new(), |scope| {
             let name = if scope == UNIT { "SCOPE_CU" } else { "SCOPE_SE" };
             format!(": an atomic's {name} does not reach the other wave")
         });
         let what = match (hit.other, &self.races) {
             (Some(stamp), Some(races)) => {
-                let done = match stamp.deed {
-                    Deed::Load | Deed::ExpectedLoad | Deed::ScopedLoad => "read",
-                    Deed::Store | Deed::EqualStore => "written",
-                    Deed::Atomic => "changed",
-                };
                 let ([x, y, z], other) = races.place(stamp.wave);
                 let of =
                     if [x, y, z] == self.workgroup { String::new() } else { format!(" of workgroup ({x}, {y}, {z})") };
                 format!(
-                    "{space} at {:#x} is {doing}; wave {other}{of} has {done} it, and nothing orders the two{equal}{scope}",
-                    hit.address
+                    "data race on {space} byte {:#x}: {doing} by wave {wave} {here}, previous {} by wave {other}{of} \
+                     {}{equal}{scope}",
+                    hit.address,
+                    access(stamp.deed),
+                    at(stamp.step),
                 )
             }
             _ => {
-                let what = if hit.is_equal { "the same" } else { "different values" };
-                format!("{space} at {:#x} is written by several lanes at once, with {what}", hit.address)
+                let what = if hit.is_equal { "the same value" } else { "different values" };
+                format!(
+                    "data race on {space} byte {:#x}: write by several lanes of wave {wave} {here}, with {what}",
+                    hit.address
+                )
             }
         };
         let memory = (!hit.is_lds).then_some(hit.address);

@@ -49,7 +49,7 @@ fn a_wave_ends_while_another_comes_to_a_barrier() {
     // Wave 1 jumps over the barrier.
     let finding =
         finds("gfx1100", &["s_cbranch_scc1 1", "s_barrier"], true, "s_endpgm", "the wave ends after 0 barriers");
-    assert!(finding.what.contains("wave 0 has come to its barrier number 1"), "{finding}");
+    assert!(finding.what.contains("wave 0 has reached barrier number 1"), "{finding}");
     assert_eq!(finding.other.unwrap().text, "s_barrier");
     // Wave 0 does, and has ended before.
     let finding = finds("gfx1100", &["s_cbranch_scc0 1", "s_barrier"], true, "s_barrier", "wave 0 has ended after 0");
@@ -63,16 +63,16 @@ fn waves_that_wait_for_ever_are_named() {
     let (found, ends) = two_waves("gfx1201", &lines);
     assert!(!ends);
     let texts: Vec<&str> = found.iter().map(|finding| finding.what.as_str()).collect();
-    assert!(texts.iter().any(|text| text.contains("waits for ever at its barrier number")), "{texts:?}");
-    assert!(texts.iter().any(|text| text.contains("without having signalled it")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("deadlock at barrier number")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("without a signal before")), "{texts:?}");
 }
 
 #[test]
 fn split_barriers_come_in_pairs() {
     let signal = "s_barrier_signal -1";
-    finds("gfx1201", &[signal], true, "s_endpgm", "without having waited for it");
+    finds("gfx1201", &[signal], true, "s_endpgm", "after a signal of the barrier without a wait");
     let twice = [signal, signal, "s_barrier_wait -1", "s_barrier_wait -1"];
-    finds("gfx1201", &twice, true, signal, "signals the barrier again");
+    finds("gfx1201", &twice, true, signal, "second signal of the barrier");
 }
 
 #[test]
@@ -109,20 +109,20 @@ fn named_barriers_are_joined_and_counted() {
     // Of three signals two come.
     let mut stuck = lines.clone();
     stuck[0] = "s_mov_b32 m0, 0x30001";
-    let what = "the wave waits for ever at named barrier 1; it has been signalled 2 times of 3";
+    let what = "deadlock at named barrier 1: 2 of 3 signals have come";
     finds("gfx1250", &stuck, false, "s_barrier_wait 1", what);
     let mut unjoined = lines.clone();
     unjoined[2] = "s_nop 0";
-    finds("gfx1250", &unjoined, true, "s_barrier_wait 1", "without having joined one");
+    finds("gfx1250", &unjoined, true, "s_barrier_wait 1", "by a wave that has joined none");
     let mut uncounted = lines.clone();
     uncounted[1] = "s_nop 0";
     uncounted.truncate(6);
-    finds("gfx1250", &uncounted, true, "s_barrier_signal 1", "how many signals complete it has not been said");
+    finds("gfx1250", &uncounted, true, "s_barrier_signal 1", "is signalled before its member count is set");
     let mut unknown = lines.clone();
     unknown[5] = "s_barrier_signal 9";
     unknown.truncate(6);
     finds("gfx1250", &unknown, true, "s_barrier_signal 9", "there is no named barrier 9; the kernel has 4");
     // The second wave begins it anew.
     let again = ["s_mov_b32 m0, 0x30001", "s_barrier_init m0", "s_barrier_signal 1"];
-    finds("gfx1250", &again, true, "s_barrier_init m0", "is initialised while 1 of its signals have come");
+    finds("gfx1250", &again, true, "s_barrier_init m0", "is initialized after 1 signals of its current phase");
 }

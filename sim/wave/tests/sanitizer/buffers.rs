@@ -26,13 +26,13 @@ fn what_is_beyond_a_buffer_is_told_on_request() {
         assert_eq!(found(252, access, false), []);
         let told = found(252, access, true);
         let [(text, lanes)] = &told[..] else { panic!("{told:?}") };
-        assert!(text.starts_with("clamp: kernel under_test: the accesses of 1 lanes are not all within"), "{text}");
+        assert!(text.starts_with("clamp: kernel under_test: out-of-bounds buffer access by 1 lanes"), "{text}");
         assert_eq!(*lanes, 1 << 63);
     }
     let scalar = "s_buffer_load_dwordx4 s[8:11], s[4:7], 0x10";
     assert_eq!(found(32, scalar, true), []);
     let told = found(24, scalar, true);
-    assert!(told[0].0.contains("8 of 16 bytes are not within the buffer"), "{told:?}");
+    assert!(told[0].0.contains("out-of-bounds buffer read of 8 of 16 bytes"), "{told:?}");
 }
 
 /// Lanes whose LDS address says that they do nothing, as Triton's do, share it in both waves.
@@ -56,5 +56,5 @@ fn what_is_beyond_lds_is_told_on_request() {
     result.unwrap();
     let told: Vec<String> = found.iter().map(|(finding, _)| finding.to_string()).collect();
     assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("the accesses of 28 lanes are not all within the group segment"), "{told:?}");
+    assert!(told[0].contains("out-of-bounds LDS access by 28 lanes, group segment"), "{told:?}");
 }

@@ -88,15 +88,15 @@ fn then_branch<'a>(lines: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn registers_are_written_before_a_branch() {
-    let branch = "whether the branch is taken depends on";
+    let branch = ": the branch condition depends on it";
     for cpu in ["gfx1100", "gfx1201", "gfx90a"] {
         let finding = needs(cpu, &then_branch(&["v_mov_b32 v5, 3"]), 0, "s_cbranch_scc1 0", branch);
-        assert!(finding.what.contains("depends on v5, which nothing has written"), "{finding}");
+        assert!(finding.what.contains("use of uninitialized v5: "), "{finding}");
         assert_eq!(finding.other.unwrap().text, "v_readfirstlane_b32 s20, v5");
         let lines = ["s_mov_b32 s20, 3", "s_cmp_lt_u32 s20, 7", "s_cbranch_scc0 0"];
         let finding = needs(cpu, &lines, 0, "s_cbranch_scc0 0", branch);
-        assert!(finding.what.contains("depends on s20"), "{finding}");
-        needs(cpu, &["s_cmp_eq_u32 s0, s0", "s_cbranch_scc0 0"], 0, "s_cbranch_scc0 0", "depends on scc");
+        assert!(finding.what.contains("use of uninitialized s20: "), "{finding}");
+        needs(cpu, &["s_cmp_eq_u32 s0, s0", "s_cbranch_scc0 0"], 0, "s_cbranch_scc0 0", "use of uninitialized scc: ");
     }
     let lines = ["v_mov_b32 v5, 3", "v_cmp_gt_u32_e32 vcc_lo, 9, v5", "s_cbranch_vccz 0"];
     let finding = needs("gfx1100", &lines, 0, "s_cbranch_vccz 0", branch);
@@ -107,29 +107,36 @@ fn registers_are_written_before_a_branch() {
 fn registers_are_written_before_they_are_addresses() {
     for cpu in ["gfx1100", "gfx1201"] {
         let lines = ["v_mov_b32 v5, 0", "global_load_b32 v6, v5, s[4:5]"];
-        let finding = needs(cpu, &lines, 0, lines[1], "the address depends on v5");
+        let finding = needs(cpu, &lines, 0, lines[1], "use of uninitialized v5: the address depends on it");
         assert_eq!((finding.lanes, finding.other), (0xffff_ffff, None));
-        needs(cpu, &["v_mov_b32 v5, 0", "ds_load_b32 v6, v5"], 0, "ds_load_b32 v6, v5", "the address depends on v5");
+        needs(
+            cpu,
+            &["v_mov_b32 v5, 0", "ds_load_b32 v6, v5"],
+            0,
+            "ds_load_b32 v6, v5",
+            "use of uninitialized v5: the address depends on it",
+        );
         let lines = ["v_mov_b32 v5, 0", "v_add_nc_u32 v6, v5, v1", "ds_store_b32 v6, v1"];
-        let finding = needs(cpu, &lines, 0, lines[2], "the address depends on v5");
+        let finding = needs(cpu, &lines, 0, lines[2], "use of uninitialized v5: the address depends on it");
         assert_eq!(finding.other.unwrap().text, "v_add_nc_u32_e32 v6, v5, v1");
         let text =
             if cpu == "gfx1100" { "s_load_b32 s21, s[4:5], s20" } else { "s_load_b32 s21, s[4:5], s20 offset:0x0" };
-        needs(cpu, &["s_mov_b32 s20, 0", text], 0, text, "the address depends on s20");
+        needs(cpu, &["s_mov_b32 s20, 0", text], 0, text, "use of uninitialized s20: the address depends on it");
     }
     let lines = ["v_mov_b32 v5, 0", "global_load_dword v6, v5, s[4:5]"];
-    needs("gfx90a", &lines, 0, lines[1], "the address depends on v5");
+    needs("gfx90a", &lines, 0, lines[1], "use of uninitialized v5: the address depends on it");
 }
 
 #[test]
 fn registers_are_written_before_they_choose_lanes() {
     let lines = ["v_mov_b32 v5, 0", "v_cmp_eq_u32_e32 vcc_lo, 0, v5", "s_and_saveexec_b32 s20, vcc_lo"];
-    let finding = needs("gfx1100", &lines, 0, lines[2], "which lanes are active depends on v5");
+    let finding =
+        needs("gfx1100", &lines, 0, lines[2], "use of uninitialized v5: the mask of active lanes depends on it");
     assert_eq!(finding.other.unwrap().text, "v_cmp_eq_u32_e32 vcc_lo, 0, v5");
     let lines = ["v_mov_b32 v5, 0", "v_cmpx_gt_u32_e32 5, v5"];
-    needs("gfx1100", &lines, 0, lines[1], "which lanes are active depends on v5");
+    needs("gfx1100", &lines, 0, lines[1], "use of uninitialized v5: the mask of active lanes depends on it");
     let lines = ["v_mov_b32 v5, 0", "v_cmp_eq_u32_e32 vcc, 0, v5", "s_and_saveexec_b64 s[20:21], vcc"];
-    needs("gfx90a", &lines, 0, lines[2], "which lanes are active depends on v5");
+    needs("gfx90a", &lines, 0, lines[2], "use of uninitialized v5: the mask of active lanes depends on it");
     // Lanes that do not come so far do not count.
     let guarded = [
         "v_cmp_gt_u32_e64 s20, 8, v0",
@@ -141,35 +148,41 @@ fn registers_are_written_before_they_choose_lanes() {
         "s_and_b32 s22, s20, vcc_lo",
         "s_and_saveexec_b32 s20, s22",
     ];
-    needs("gfx1100", &guarded, 6, "s_and_saveexec_b32 s20, s22", "which lanes are active depends on s22");
+    needs(
+        "gfx1100",
+        &guarded,
+        6,
+        "s_and_saveexec_b32 s20, s22",
+        "use of uninitialized s22: the mask of active lanes depends on it",
+    );
 }
 
 #[test]
 fn lds_is_written_before_it_is_read() {
     for cpu in ["gfx1100", "gfx1201"] {
         let lines = then_branch(&["ds_store_b32 v1, v0", "ds_load_b32 v5, v1"]);
-        let finding = needs(cpu, &lines, 0, "s_cbranch_scc1 0", "LDS at 0x0, which nothing has written");
+        let finding = needs(cpu, &lines, 0, "s_cbranch_scc1 0", "uninitialized LDS byte 0x0");
         assert_eq!(finding.other.unwrap().text, "ds_load_b32 v5, v1");
         // Another byte of the dword is not the one.
         let lines = then_branch(&["ds_store_b8 v1, v0 offset:1", "ds_load_u8 v5, v1 offset:1"]);
-        needs(cpu, &lines, 0, "s_cbranch_scc1 0", "LDS at 0x1");
+        needs(cpu, &lines, 0, "s_cbranch_scc1 0", "uninitialized LDS byte 0x1");
         let lines = then_branch(&["ds_store_b8 v1, v0", "ds_load_u8 v5, v1 offset:1"]);
-        finds(cpu, &lines, "s_cbranch_scc1 0", "LDS at 0x1");
+        finds(cpu, &lines, "s_cbranch_scc1 0", "uninitialized LDS byte 0x1");
         let lines = ["ds_store_b32 v1, v0", "ds_store_b32 v1, v0 offset:1024"];
         let lines = [&lines[..], &["ds_load_2addr_stride64_b32 v[4:5], v1 offset1:4"]].concat();
-        needs(cpu, &then_branch(&lines), 1, "s_cbranch_scc1 0", "LDS at 0x400");
+        needs(cpu, &then_branch(&lines), 1, "s_cbranch_scc1 0", "uninitialized LDS byte 0x400");
     }
     let lines = then_branch(&["ds_write_b64 v1, v[0:1]", "ds_read_b32 v5, v1"]);
-    needs("gfx90a", &lines, 0, "s_cbranch_scc1 0", "LDS at 0x0");
+    needs("gfx90a", &lines, 0, "s_cbranch_scc1 0", "uninitialized LDS byte 0x0");
     let lines = then_branch(&["v_mov_b32 v6, 1", "ds_add_u32 v1, v6", "ds_load_b32 v5, v1"]);
-    finds("gfx1100", &lines, "s_cbranch_scc1 0", "LDS at 0x0");
+    finds("gfx1100", &lines, "s_cbranch_scc1 0", "uninitialized LDS byte 0x0");
 }
 
 #[test]
 fn scratch_is_written_before_it_is_read() {
     let lines = then_branch(&["scratch_store_b32 off, v0, off offset:8", "scratch_load_b32 v5, off, off offset:8"]);
     for cpu in ["gfx1100", "gfx1201"] {
-        needs(cpu, &lines, 0, "s_cbranch_scc1 0", "scratch at 0x8, which nothing has written");
+        needs(cpu, &lines, 0, "s_cbranch_scc1 0", "uninitialized scratch byte 0x8");
     }
     // In the lanes alone that have written it.
     let lines = [
@@ -178,7 +191,7 @@ fn scratch_is_written_before_it_is_read() {
         "s_mov_b32 exec_lo, -1",
         "scratch_load_b32 v5, off, off offset:8",
     ];
-    finds("gfx1100", &then_branch(&lines), "s_cbranch_scc1 0", "scratch at 0x8");
+    finds("gfx1100", &then_branch(&lines), "s_cbranch_scc1 0", "uninitialized scratch byte 0x8");
     let lines = [&lines[..], &["s_mov_b32 exec_lo, 2"]].concat();
     finds_nothing("gfx1100", &then_branch(&lines));
 }
@@ -187,21 +200,21 @@ fn scratch_is_written_before_it_is_read() {
 fn memory_is_written_before_it_is_read() {
     let lines = then_branch(&["global_store_b32 v1, v0, s[6:7]", "global_load_b32 v5, v1, s[6:7]"]);
     for cpu in ["gfx1100", "gfx1201"] {
-        let finding = needs(cpu, &lines, 0, "s_cbranch_scc1 0", "memory at 0x");
+        let finding = needs(cpu, &lines, 0, "s_cbranch_scc1 0", "uninitialized memory byte 0x");
         assert_eq!(finding.other.unwrap().text, "global_load_b32 v5, v1, s[6:7]");
     }
     let lines = ["v_mov_b32 v4, 0", "global_store_dword v4, v4, s[6:7]", "s_load_dword s20, s[6:7], 0x0"];
     let lines = [&lines[..], &["s_waitcnt lgkmcnt(0)", "s_cmp_eq_u32 s20, 0", "s_cbranch_scc1 0"]].concat();
-    needs("gfx90a", &lines, 1, "s_cbranch_scc1 0", "memory at 0x");
+    needs("gfx90a", &lines, 1, "s_cbranch_scc1 0", "uninitialized memory byte 0x");
     // The other buffer is the host's.
     finds_nothing("gfx1100", &then_branch(&["global_load_b32 v5, v1, s[4:5]"]));
     // What is stored where it is not written is not, where it is loaded again.
     let lines = ["global_store_b32 v1, v0, s[6:7]", "global_load_b32 v6, v1, s[6:7]", "ds_store_b32 v1, v6"];
     let lines = [&lines[..], &["ds_load_b32 v7, v1", "global_store_b32 v1, v7, s[6:7] offset:512"]].concat();
     let lines = then_branch(&[&lines[..], &["global_load_b32 v5, v1, s[6:7] offset:512"]].concat());
-    needs("gfx1100", &lines, 0, "s_cbranch_scc1 0", "memory at 0x");
+    needs("gfx1100", &lines, 0, "s_cbranch_scc1 0", "uninitialized memory byte 0x");
     let lines = ["v_mov_b32 v5, 1", "global_atomic_add_u32 v1, v5, s[4:5]"];
-    needs("gfx1100", &lines, 0, lines[1], "what an atomic is given depends on v5");
+    needs("gfx1100", &lines, 0, lines[1], "use of uninitialized v5: the operand of an atomic depends on it");
 }
 
 /// Copies, and results that do not depend on the uninitialized data.
@@ -237,7 +250,7 @@ fn what_decides_nothing_is_no_finding() {
         &["v_mov_b32 v7, 0", "v_perm_b32 v5, v7, v6, 0x03060504"],
         &["v_mov_b32 v6, 0", "v_mov_b16_e32 v7.l, v6.l", "v_mov_b32 v5, v7"],
     ] {
-        finds("gfx1100", &then_branch(lines), "s_cbranch_scc1 0", "which nothing has written");
+        finds("gfx1100", &then_branch(lines), "s_cbranch_scc1 0", "use of uninitialized ");
     }
     // Bits that are written tell them apart.
     finds_nothing("gfx1100", &["s_or_b32 s20, s20, 1", "s_cmp_eq_u32 s20, 0", "s_cbranch_scc1 0"]);
@@ -259,7 +272,7 @@ fn matrices_are_followed_by_element() {
     let lines = [&lines[..], &["v_mov_b32 v5, v8"]].concat();
     finds_nothing("gfx90a", &then_branch(&lines));
     let last = ["v_readlane_b32 s20, v8, 63", "s_cmp_eq_u32 s20, 0", "s_cbranch_scc1 0"];
-    finds("gfx90a", &[&lines[..], &last].concat(), "s_cbranch_scc1 0", "which nothing has written");
+    finds("gfx90a", &[&lines[..], &last].concat(), "s_cbranch_scc1 0", "use of uninitialized ");
 }
 
 #[test]
@@ -300,7 +313,7 @@ fn what_the_host_may_read_is_told_on_request() {
         found.into_iter().map(|(finding, _)| finding.what).collect::<Vec<_>>()
     };
     let found = told(true, "global_store_b32 v1, v2, s[4:5]");
-    let what = "what is stored where the host may read it depends on memory at 0x";
+    let what = "use of uninitialized memory byte 0x";
     assert!(found.len() == 1 && found[0].starts_with(what), "{found:?}");
     assert_eq!(told(true, "global_store_b8 v1, v4, s[4:5]"), [""; 0]);
     assert_eq!(told(true, "global_store_b16 v1, v4, s[4:5]").len(), 1);

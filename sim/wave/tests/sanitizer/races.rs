@@ -74,10 +74,10 @@ fn finds(cpu: &str, lines: &[&str], with: With, line: &str, what: &str) -> Findi
 #[test]
 fn a_barrier_orders_lds() {
     let lines = ["ds_store_b32 v1, v5", "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_load_b32 v6, v2"];
-    orders("gfx1100", &lines, TWO_WAVES, 2, "ds_load_b32 v6, v2", "wave 0 has written it");
+    orders("gfx1100", &lines, TWO_WAVES, 2, "ds_load_b32 v6, v2", "previous write by wave 0 at ");
     let lines = ["ds_write_b32 v1, v5", "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_read_b32 v6, v2"];
     for cpu in ["gfx90a", "gfx942"] {
-        orders(cpu, &lines, TWO_WAVES, 2, "ds_read_b32 v6, v2", "wave 0 has written it");
+        orders(cpu, &lines, TWO_WAVES, 2, "ds_read_b32 v6, v2", "previous write by wave 0 at ");
     }
 }
 
@@ -85,29 +85,29 @@ fn a_barrier_orders_lds() {
 fn a_barrier_orders_what_was_waited_for() {
     let load = "ds_load_b32 v6, v2";
     let lines = ["ds_store_b32 v1, v5", "s_waitcnt lgkmcnt(0)", "s_barrier", load];
-    orders("gfx1100", &lines, TWO_WAVES, 1, load, "nothing orders the two");
+    orders("gfx1100", &lines, TWO_WAVES, 1, load, "previous ");
     let split = ["ds_store_b32 v1, v5", "s_wait_dscnt 0x0", "s_barrier_signal -1", "s_barrier_wait -1", load];
-    orders("gfx1201", &split, TWO_WAVES, 1, load, "nothing orders the two");
+    orders("gfx1201", &split, TWO_WAVES, 1, load, "previous ");
     // The wait is too late after the signal.
     let late = ["ds_store_b32 v1, v5", "s_barrier_signal -1", "s_wait_dscnt 0x0", "s_barrier_wait -1", load];
-    finds("gfx1201", &late, TWO_WAVES, load, "nothing orders the two");
+    finds("gfx1201", &late, TWO_WAVES, load, "previous ");
 }
 
 #[test]
 fn what_one_reads_another_does_not_overwrite() {
     // Wave 0 reads bytes that wave 1 overwrites.
     let lines = ["ds_load_b32 v6, v2", "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_store_b32 v1, v5"];
-    orders("gfx1100", &lines, TWO_WAVES, 2, "ds_load_b32 v6, v2", "wave 0 has written it");
+    orders("gfx1100", &lines, TWO_WAVES, 2, "ds_load_b32 v6, v2", "previous write by wave 0 at ");
     // Wave 1 alone does.
     let lines = ["s_cbranch_scc1 2", "ds_load_b32 v6, v2", "s_cbranch_scc0 2", "ds_store_b32 v1, v5"];
-    finds("gfx1100", &lines, TWO_WAVES, "ds_store_b32 v1, v5", "wave 0 has read it");
+    finds("gfx1100", &lines, TWO_WAVES, "ds_store_b32 v1, v5", "previous read by wave 0 at ");
 }
 
 #[test]
 fn a_barrier_orders_what_was_before_it_alone() {
     // What wave 0 stores after the barrier is before wave 1 goes on from it.
     let lines = ["s_barrier", "ds_store_b32 v1, v5", "ds_load_b32 v6, v2"];
-    finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v2", "wave 0 has written it");
+    finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v2", "previous write by wave 0 at ");
     // Barriers follow each other, so that wave 0 is at the second one when wave 1 leaves the first.
     let lines = [
         "s_barrier",
@@ -117,7 +117,7 @@ fn a_barrier_orders_what_was_before_it_alone() {
         "ds_load_b32 v6, v2",
         "s_barrier",
     ];
-    finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v2", "wave 0 has written it");
+    finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v2", "previous write by wave 0 at ");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn bytes_are_told_apart() {
     let none = found("gfx1100", &["s_mov_b32 exec_lo, 1", lines[0], lines[1]], TWO_WAVES);
     assert!(none.is_empty(), "{}", none[0]);
     let lines = ["s_mov_b32 exec_lo, 1", "v_mov_b32 v4, s8", "ds_store_b16 v4, v5"];
-    finds("gfx1100", &lines, TWO_WAVES, "ds_store_b16 v4, v5", "wave 0 has written it");
+    finds("gfx1100", &lines, TWO_WAVES, "ds_store_b16 v4, v5", "previous write by wave 0 at ");
 }
 
 /// As in copies with unaligned ends: the second store begins within the bytes that the first one wrote.
@@ -144,7 +144,7 @@ fn stores_that_overlap_are_compared_where_they_do() {
 fn lanes_of_one_instruction_store_the_same_or_elsewhere() {
     let lines = ["v_mov_b32 v4, 0", "ds_store_b32 v4, v5"];
     let one_wave = With { items: 32, ..TWO_WAVES };
-    let finding = finds("gfx1100", &lines, one_wave, "ds_store_b32 v4, v5", "by several lanes at once, with different");
+    let finding = finds("gfx1100", &lines, one_wave, "ds_store_b32 v4, v5", "write by several lanes of wave 0 at +");
     assert_eq!(finding.lanes, 0xffff_ffff);
     let same = ["v_mov_b32 v4, 0", "ds_store_b32 v4, v4"];
     assert!(found("gfx1100", &same, one_wave).is_empty());
@@ -152,7 +152,7 @@ fn lanes_of_one_instruction_store_the_same_or_elsewhere() {
     assert_eq!(equal[0].check, "equal");
     // To memory as well, and by several waves.
     let lines = ["v_mov_b32 v4, 0", "global_store_b32 v4, v5, s[2:3]"];
-    finds("gfx1100", &lines, one_wave, lines[1], "by several lanes at once");
+    finds("gfx1100", &lines, one_wave, lines[1], "write by several lanes of wave");
     let same = ["v_mov_b32 v4, 4", "global_store_b32 v4, v4, s[2:3]", "global_load_b32 v6, v4, s[2:3]"];
     let none = found("gfx1100", &same, TWO_WAVES);
     assert!(none.is_empty(), "{}", none[0]);
@@ -187,10 +187,10 @@ fn atomics_do_not_race_with_each_other() {
     let lines = ["v_mov_b32 v4, 0", "ds_add_u32 v4, v5", "global_atomic_add_u32 v4, v5, s[2:3]"];
     assert!(found("gfx1100", &lines, TWO_WAVES).is_empty());
     let lines = ["v_mov_b32 v4, 0", "ds_add_u32 v4, v5", "s_waitcnt lgkmcnt(0)", "s_barrier", "ds_load_b32 v6, v4"];
-    orders("gfx1100", &lines, TWO_WAVES, 3, "ds_add_u32 v4, v5", "wave 0 has read it");
+    orders("gfx1100", &lines, TWO_WAVES, 3, "ds_add_u32 v4, v5", "previous read by wave 0 at ");
     // Where wave 1 does not change it itself.
     let lines = ["v_mov_b32 v4, 0", "s_cbranch_scc1 2", "ds_add_u32 v4, v5", "ds_load_b32 v6, v4"];
-    finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v4", "wave 0 has changed it");
+    finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v4", "previous atomic by wave 0 at ");
 }
 
 #[test]
@@ -198,15 +198,15 @@ fn compute_units_have_caches_of_their_own() {
     let load = "global_load_b32 v6, v2, s[2:3]";
     let lines = ["global_store_b32 v1, v5, s[2:3]", "s_waitcnt_vscnt null, 0x0", "s_barrier", "buffer_gl0_inv", load];
     for without in 1..4 {
-        orders("gfx1100", &lines, SPLIT, without, load, "has written it, and nothing orders the two");
+        orders("gfx1100", &lines, SPLIT, without, load, "previous write by wave ");
     }
     // The waves of one compute unit have one cache, which takes accesses in order.
     assert!(found("gfx1100", &[lines[0], lines[2], lines[4]], TWO_WAVES).is_empty());
-    finds("gfx1100", &[lines[0], lines[4]], TWO_WAVES, load, "wave 0 has written it");
+    finds("gfx1100", &[lines[0], lines[4]], TWO_WAVES, load, "previous write by wave 0 at ");
     let load = "global_load_dword v6, v2, s[2:3]";
     let lines = ["global_store_dword v1, v5, s[2:3]", "s_barrier", load];
     for cpu in ["gfx90a", "gfx942"] {
-        orders(cpu, &lines, TWO_WAVES, 1, load, "wave 0 has written it");
+        orders(cpu, &lines, TWO_WAVES, 1, load, "previous write by wave 0 at ");
     }
 }
 
@@ -244,7 +244,7 @@ fn atomics_order_workgroups() {
         let mut wrong = lines;
         // As many dwords, so that the branch goes where it did.
         wrong[without] = "s_nop 0";
-        finds("gfx1100", &wrong, LAST, load, "wave 0 of workgroup (0, 0, 0) has written it");
+        finds("gfx1100", &wrong, LAST, load, "previous write by wave 0 of workgroup (0, 0, 0) at ");
     }
 }
 
@@ -260,10 +260,9 @@ fn atomics_of_gfx12_reach_whom_their_scope_says() {
             if name.is_empty() {
                 assert!(found(cpu, &lines, LAST).is_empty(), "{cpu}: {add}");
             } else {
-                let what = format!(
-                    "wave 0 of workgroup (0, 0, 0) has changed it, and nothing orders the two: an atomic's {name}"
-                );
-                finds(cpu, &lines, LAST, &add, &what);
+                let what = format!(": an atomic's {name} does not reach the other wave");
+                let finding = finds(cpu, &lines, LAST, &add, &what);
+                assert!(finding.what.contains("previous atomic by wave 0 of workgroup (0, 0, 0) at +"), "{finding}");
             }
             // To a counter of each workgroup's own.
             assert!(found(cpu, &["v_mov_b32 v4, ttmp9", "v_lshlrev_b32 v4, 2, v4", &add], LAST).is_empty());
@@ -323,7 +322,7 @@ fn workgroups_do_not_share_lds() {
     // To the same place they store the same.
     assert!(found("gfx1100", &["global_store_b32 v1, v5, s[2:3]"], with).is_empty());
     let lines = ["v_mov_b32 v5, s15", "global_store_b32 v1, v5, s[2:3]"];
-    finds("gfx1100", &lines, with, lines[1], "wave 0 of workgroup (0, 0, 0) has written it");
+    finds("gfx1100", &lines, with, lines[1], "previous write by wave 0 of workgroup (0, 0, 0) at ");
 }
 
 #[test]
@@ -333,7 +332,11 @@ fn arguments_end_where_the_kernel_says() {
     assert!(found("gfx1100", &["s_load_b128 s[4:7], s[0:1], 0x10", "s_waitcnt lgkmcnt(0)"], with).is_empty());
     let found = found("gfx1100", &["s_load_b128 s[4:7], s[0:1], 0x14", "s_waitcnt lgkmcnt(0)"], with);
     assert_eq!(found[0].check, "bounds");
-    assert!(found[0].what.contains("16 bytes of kernel arguments are read at 20; the kernel has 24"), "{}", found[0]);
+    assert!(
+        found[0].what.contains("out-of-bounds read of kernel arguments: 16 bytes at offset 20, of 24"),
+        "{}",
+        found[0]
+    );
 }
 
 /// Wave 0 produces, wave 1 consumes.
@@ -363,12 +366,12 @@ fn named_barriers_order_lds() {
     for without in [8, 11] {
         let mut wrong = right;
         wrong[without] = "s_nop 0";
-        finds("gfx1250", &wrong, TWO_WAVES, load, "wave 0 has written it");
+        finds("gfx1250", &wrong, TWO_WAVES, load, "previous write by wave 0 at ");
     }
     // What is stored behind the signal is not ordered.
     let mut wrong = right;
     wrong.swap(8, 9);
-    finds("gfx1250", &wrong, TWO_WAVES, load, "wave 0 has written it");
+    finds("gfx1250", &wrong, TWO_WAVES, load, "previous write by wave 0 at ");
 }
 
 /// For atomics that a GPU lacks, compilers load the value that a compare-and-swap then expects. A stale value makes the
@@ -496,7 +499,7 @@ fn a_write_back_that_is_not_waited_for_releases_nothing() {
     for (without, nops) in [(10, 2), (11, 1)] {
         let mut wrong = lines.to_vec();
         wrong.splice(without..=without, std::iter::repeat_n("s_nop 0", nops));
-        finds("gfx942", &wrong, LAST, load, "wave 0 of workgroup (0, 0, 0) has written it");
+        finds("gfx942", &wrong, LAST, load, "previous write by wave 0 of workgroup (0, 0, 0) at ");
     }
 }
 
@@ -540,7 +543,7 @@ fn arrivals_at_a_barrier_in_lds_order_waves() {
                 global_load_async_to_lds_b32 v1, v9, s[2:3] offset:64";
     let loaded = text.replace("ds_store_b32 v1, v0 offset:64", load);
     let told = found(&loaded);
-    assert!(told.len() == 1 && told[0].0.to_string().contains("has written it"), "{told:?}");
+    assert!(told.len() == 1 && told[0].0.to_string().contains("previous write by "), "{told:?}");
     let arrival = "ds_atomic_barrier_arrive_rtn_b64 v[6:7], v2, v[4:5]";
     let ordered = loaded.replace(arrival, "ds_atomic_async_barrier_arrive_b64 v2");
     assert!(found(&ordered).is_empty(), "{:?}", found(&ordered));

@@ -115,12 +115,8 @@ fn a_loaded_register_is_read_after_the_wait() {
     for g in ALL {
         let (load, add) = (g.of(g.load, "v2"), format!("{} v3, v2, v2", g.add));
         let missing = g.missing(if g.is_before_gfx12() { "vmcnt" } else { "loadcnt" }, 0);
-        let finding = finds(
-            g.cpu,
-            &g.kernel(&[&load, &add]),
-            &add,
-            &format!("v2 is read before the operation that writes it is back: {missing}"),
-        );
+        let finding =
+            finds(g.cpu, &g.kernel(&[&load, &add]), &add, &format!("that writes it has completed: {missing}"));
         assert_eq!(finding.other.unwrap().text, load);
         assert_eq!(
             finding.lanes,
@@ -149,7 +145,7 @@ fn a_loaded_register_is_stored_to_lds_after_the_wait() {
         let arrives = if cpu == "gfx1201" { "s_wait_kmcnt 0x0" } else { "s_waitcnt lgkmcnt(0)" };
         let begin = format!("{address}\n{arrives}\nv_mov_b32 v10, s2\nv_mov_b32 v11, s3\n{load}");
         finds_nothing(cpu, &format!("{begin}\n{wait}\n{store}\ns_endpgm"));
-        let finding = finds(cpu, &format!("{begin}\n{store}\ns_endpgm"), store, "v2 is read before the operation");
+        let finding = finds(cpu, &format!("{begin}\n{store}\ns_endpgm"), store, "v2 is read before the ");
         assert_eq!(finding.other.unwrap().text, load);
     }
 }
@@ -484,9 +480,9 @@ fn lds_that_a_load_writes_is_read_after_the_wait() {
             ["s_mov_b32 m0, 0", "s_mov_b32 s4, s2", "s_mov_b32 s5, s3", "s_mov_b32 s6, 0x400", "s_mov_b32 s7, 0x20000"];
         let lines = |wait: &str| g.kernel(&[resource.as_slice(), &[load, wait, read]].concat());
         let missing = if g.is_before_gfx12() { "s_waitcnt vmcnt(0)" } else { "s_wait_asynccnt 0x0" };
-        let finding = finds(g.cpu, &lines("s_nop 0"), read, &format!("there {missing} is missing"));
+        let finding = finds(g.cpu, &lines("s_nop 0"), read, &format!("{missing} is missing there"));
         assert_eq!(finding.other.unwrap().text, load);
-        finds(g.cpu, &lines(&g.of(g.dscnt, "0")), read, "LDS at 0x0 is read before the operation of wave 0");
+        finds(g.cpu, &lines(&g.of(g.dscnt, "0")), read, " of wave 0 that writes it has completed: ");
         finds_nothing(g.cpu, &lines(missing));
         // Other places.
         let elsewhere = "v_add_nc_u32_e32 v1, 0x800, v1";
@@ -521,7 +517,10 @@ fn lds_that_another_wave_stores_is_read_after_its_wait() {
     let [(finding, times)] = &found[..] else { panic!("{found:#?}") };
     // Wave 0 comes first, and finds wave 1 as it stands at the barrier; that finds wave 0 at its end.
     assert_eq!((finding.line.text.as_str(), *times), ("ds_load_b32 v3, v2", 1));
-    assert!(finding.what.contains("LDS at 0x80 is read before the operation of wave 1 that writes it"), "{finding}");
+    assert!(
+        finding.what.contains("LDS byte 0x80 is read before the ds_store_b32 of wave 1 that writes it"),
+        "{finding}"
+    );
     assert_eq!(finding.other.as_ref().unwrap().text, "ds_store_b32 v1, v0");
 }
 

@@ -241,7 +241,7 @@ impl<const L: usize> Init<'_, L> {
                 told |= 1 << bytes.lane;
             }
         }
-        (told != 0).then(|| self.disorder("what is stored where the host may read it", origin, told))
+        (told != 0).then(|| self.disorder("a value stored where the host may read it", origin, told))
     }
 
     /// Mask of the uninitialized bytes in a lane's stored data.
@@ -318,7 +318,7 @@ impl<const L: usize> Init<'_, L> {
                 self.written(bytes, 0, wave);
             }
         }
-        found.map(|(origin, lanes)| self.disorder("what an atomic is given", origin, lanes))
+        found.map(|(origin, lanes)| self.disorder("the operand of an atomic", origin, lanes))
     }
 
     /// Data that goes between memory and LDS, or to other lanes, counts as written.
