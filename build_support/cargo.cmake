@@ -51,9 +51,20 @@ function(amdgpu_rs_rust_target _RESULT)
 endfunction()
 
 set(_TRIPLE "${AMDGPU_RS_RUST_TARGET}")
-if(NOT _TRIPLE AND CMAKE_CROSSCOMPILING)
+# A compiler that is told another processor crosses, whether or not a toolchain
+# file says so by CMAKE_SYSTEM_NAME.
+string(REGEX MATCH "^[^-]+" _COMPILED_FOR "${CMAKE_C_COMPILER_TARGET}")
+if(NOT _COMPILED_FOR)
+  set(_COMPILED_FOR "${CMAKE_SYSTEM_PROCESSOR}")
+endif()
+if(NOT _TRIPLE AND (CMAKE_CROSSCOMPILING
+    OR NOT _COMPILED_FOR STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR))
   amdgpu_rs_rust_target(_TRIPLE)
 endif()
+
+include("${CMAKE_CURRENT_LIST_DIR}/versions.cmake")
+amdgpu_rs_check_rust("${AMDGPU_RS_CARGO}"
+  "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml" "${_TRIPLE}")
 
 set(_CARGO_DIR "${CMAKE_CURRENT_BINARY_DIR}/cargo")
 set(_CARGO_ARGS)

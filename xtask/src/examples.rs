@@ -29,6 +29,12 @@ struct Example {
 const EXAMPLES: &[Example] = &[
     Example { name: "embed", command: embed, prints: "[12.0, 24.0, 36.0, 48.0]", targets: None },
     Example { name: "hsaco", command: hsaco, prints: "2 * x + 1 = 1 3 5 ... 199", targets: PREBUILT },
+    Example {
+        name: "hsaco, a CMake project beside IREE's build",
+        command: hsaco_by_cmake,
+        prints: "2 * x + 1 = 1 3 5 ... 199",
+        targets: PREBUILT,
+    },
     Example { name: "custom-dispatch", command: custom_dispatch, prints: "4xf32=2 -4 -1.5 -12", targets: PREBUILT },
     Example { name: "python", command: python, prints: "[12. 24. 36. 48.]", targets: None },
 ];
@@ -108,6 +114,23 @@ fn hsaco(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
     clang.arg(folder.join("hsaco.c")).arg(library).args(["-lm", "-o"]).arg(&program);
     step.run(clang)?;
     let mut command = layout.command(program);
+    command.arg(folder.join(format!("saxpy.{target}.hsaco")));
+    Ok(command)
+}
+
+/// Command of the same program, as a project of its own that finds the CMake targets that IREE's build exports.
+fn hsaco_by_cmake(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
+    let folder = layout.root.join("examples/hsaco");
+    let work = layout.build.join("examples/consumer");
+    let mut cmake = layout.command(layout.venv_program("cmake"));
+    cmake.args(["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_COMPILER=clang-22", "-S"]).arg(&folder);
+    cmake.arg(format!("-DIREERuntime_DIR={}", layout.cmake().join("lib/cmake/IREE").display()));
+    cmake.arg("-B").arg(&work);
+    step.run(cmake)?;
+    let mut ninja = layout.command("ninja");
+    ninja.arg("-C").arg(&work);
+    step.run(ninja)?;
+    let mut command = layout.command(work.join("hsaco"));
     command.arg(folder.join(format!("saxpy.{target}.hsaco")));
     Ok(command)
 }

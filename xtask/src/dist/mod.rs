@@ -21,11 +21,12 @@ use crate::steps::{Step, Steps};
 use crate::target::Target;
 
 /// Sources in the archive's folder `driver`, for `IREE_CMAKE_PLUGIN_PATHS`.
-const DRIVER: [&str; 8] = [
+const DRIVER: [&str; 9] = [
     "CMakeLists.txt",
     "iree_runtime_plugin.cmake",
     "build_support/iree.cmake",
     "build_support/iree_headers.cmake",
+    "build_support/versions.cmake",
     "registration/driver_module.c",
     "include/amdgpu_rs/amdgpu_api.h",
     "include/amdgpu_rs/api.h",
