@@ -615,7 +615,7 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
         }
         Command::Run { target, hsa, check, tool } => {
             target.target.check_played(&hsa.hsa)?;
-            setup::everything(&layout, &steps, Build::Tools)?;
+            setup::tools_to_run(&layout, &steps)?;
             hsa.ensure(&layout, &steps)?;
             return run::run(&layout, &target.target, &hsa.hsa, check.as_deref(), &tool);
         }

@@ -5,6 +5,7 @@
 mod benchmark;
 mod cmake;
 mod debian;
+mod fresh;
 mod hsa_headers;
 mod lock;
 mod packages;
@@ -92,6 +93,20 @@ pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
         tree::ensure_bindings(layout, steps)?;
     }
     cmake::ensure(layout, steps, build)
+}
+
+/// Sets up [`everything`] for the tools, for a command that runs one of them. Takes no lock where nothing has changed
+/// since the last time.
+///
+/// # Errors
+/// As [`everything`].
+pub fn tools_to_run(layout: &Layout, steps: &Steps) -> Result<()> {
+    if fresh::is_current(layout) {
+        return Ok(());
+    }
+    let began = std::time::SystemTime::now();
+    everything(layout, steps, Build::Tools)?;
+    fresh::record(layout, began)
 }
 
 /// Sets up [`sim()`], and Bazel.
