@@ -8,8 +8,6 @@ use crate::sync::{AtomicBool, Ordering, UnsafeCell};
 /// A value of two parts. One thread publishes it, once. From then on any thread may read the plain part until the value
 /// is taken. The thread that takes the value gets the owned part, too; every other thread finds nothing to take.
 pub struct OneShot<P, O> {
-    /// Set by the publishing thread, which alone uses it.
-    was_published: AtomicBool,
     /// There is a value that was not taken.
     is_here: AtomicBool,
     /// Written before `is_here` is set, and never again.
@@ -25,19 +23,19 @@ impl<P: Copy, O> OneShot<P, O> {
     /// Makes a slot that has no value yet.
     pub fn new() -> Self {
         Self {
-            was_published: AtomicBool::new(false),
             is_here: AtomicBool::new(false),
             plain: UnsafeCell::new(MaybeUninit::uninit()),
             owned: UnsafeCell::new(None),
         }
     }
 
-    /// Publishes the value. One thread calls this, once; a second call panics.
-    pub fn publish(&self, plain: P, owned: O) {
-        // No exchange: one thread alone publishes.
-        assert!(!self.was_published.load(Ordering::Relaxed), "a value is published once");
-        self.was_published.store(true, Ordering::Relaxed);
-        // SAFETY: no other thread writes the cells, by the assertion, and none reads them before `is_here` is set.
+    /// Publishes the value.
+    ///
+    /// # Safety
+    /// The slot's only call of this function, ever: neither another thread nor this one calls it as well, before,
+    /// meanwhile or after.
+    pub unsafe fn publish(&self, plain: P, owned: O) {
+        // SAFETY: no other call writes the cells, by the contract, and none reads them before `is_here` is set.
         self.plain.with_mut(|place| unsafe { (*place).write(plain) });
         // SAFETY: as above.
         self.owned.with_mut(|place| unsafe { *place = Some(owned) });
@@ -93,7 +91,8 @@ mod loom_tests {
                     })
                 })
                 .into();
-            slot.publish(1, Box::new(2));
+            // SAFETY: the only call.
+            unsafe { slot.publish(1, Box::new(2)) };
             let mut taken: Vec<_> = takers.into_iter().filter_map(|taker| taker.join().unwrap()).collect();
             taken.extend(slot.take().map(|(plain, owned)| (*plain, owned)));
             assert_eq!(taken, [(1, Box::new(2))], "taken once");

@@ -235,17 +235,20 @@ impl Transient {
         self.is_dealloca_queued.store(false, Ordering::Release);
     }
 
-    /// Gives the buffer, which has none yet, its reservation of the pool and the memory, whose registered part is
-    /// `part`. The memory is counted until the reservation is given back.
-    pub fn stage(
+    /// Gives the buffer its reservation of the pool and the memory, whose registered part is `part`. The memory is
+    /// counted until the reservation is given back.
+    ///
+    /// # Safety
+    /// The buffer's only call of this function, ever, on whatever thread.
+    pub unsafe fn stage(
         &self,
         reservation: RawReservation,
         backing: BufferHandle,
         part: Option<Part>,
         counted: Option<Counted>,
     ) {
-        // The allocation alone stages.
-        self.reserved.publish(reservation, Use { part, counted });
+        // SAFETY: the only publication, by the caller's contract.
+        unsafe { self.reserved.publish(reservation, Use { part, counted }) };
         // If not all GPUs have access to the memory, each operation checks the backing.
         let address = backing.borrow().downcast::<DeviceBuffer>().map_or(0, DeviceBuffer::device_address);
         self.backing.store(backing.into_ptr(), Ordering::Release);

@@ -156,7 +156,9 @@ impl Alloca {
         if let Some(Reserved { reservation, edge }) = self.reserved.take() {
             let (memory_type, raw) = (MemoryType::from_bits_retain(self.params.type_), reservation.into_raw());
             let counted = self.statistics.take().map(|statistics| statistics.count(memory_type, raw.length));
-            buffer.stage(raw, backing, part, counted);
+            // SAFETY: the buffer was made for this allocation, which alone gives it memory. It is here through `&mut
+            // self`, and comes here no more once it has staged: `reserved` is empty, and `prepare` looks at `staged`.
+            unsafe { buffer.stage(raw, backing, part, counted) };
             self.staged = Some(edge);
         }
         Ok(Prepared::Ready(NOTHING))
