@@ -12,7 +12,7 @@ use crate::core::operations::dispatch::{Dispatch, DispatchParams, WORKGROUP_COUN
 use crate::core::operations::files::{Direction, FileTransfer, Route};
 use crate::core::operations::launch::{ArgumentLayout, Arguments, Launch};
 use crate::core::operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
-use crate::core::profile::Subject;
+use crate::core::profile::EventInfo;
 use crate::core::program::execute::Execute;
 use crate::core::queue::host_call::HostCall;
 use crate::core::queue::submit::{submit, submit_host};
@@ -325,7 +325,7 @@ impl Device {
             Route::Device(copy) => submit(queue, waits, signals, || copy),
             Route::Host(transfer) => {
                 let (files, device) = (self.files().clone(), self.weak());
-                let subject = Subject::one(transfer.direction.kind(), transfer.length as u64);
+                let subject = EventInfo::one(transfer.direction.kind(), transfer.length as u64);
                 let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
                 submit_host(queue, waits, signals, move |signals| files.run(transfer, signals, device, trace))
             }
@@ -345,7 +345,7 @@ impl Device {
             return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
         }
         let queue = self.logical().select_queue(affinity, waits)?;
-        let subject = Subject::one(QueueEventKind::HostCall, 0);
+        let subject = EventInfo::one(QueueEventKind::HostCall, 0);
         let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
         // WAIT_ACTIVE and RELAXED are hints that change nothing here.
         let non_blocking = flags.contains(HostCallFlags::NON_BLOCKING);

@@ -252,7 +252,7 @@ impl LogicalDevice {
         for queue in queues {
             self.shared.groups.catch_up(&member, queue.ordinal(), queue.drained_epoch());
             // A drain under way may have told of an epoch without knowing of the group, and not be seen here.
-            queue.tell_new_groups();
+            queue.report_to_new_groups();
             if let Some(loss) = queue.failure() {
                 self.shared.groups.fail(queue.ordinal(), loss);
             }
@@ -272,7 +272,7 @@ impl LogicalDevice {
         let listener = hsa::listen(library, move |fault| {
             let device = device.upgrade()?;
             match gpus.iter().zip(&masks).find(|(gpu, _)| gpu.agent().handle() == fault.agent) {
-                Some((gpu, mask)) => device.lose_to_fault(gpu, *mask, fault),
+                Some((gpu, mask)) => device.mark_lost_by_fault(gpu, *mask, fault),
                 None => {
                     watch.upgrade()?.start(&device, &gpus, queues_per_gpu);
                     None
@@ -294,7 +294,7 @@ impl LogicalDevice {
                 aql_capacity: self.options.aql_queue_capacity,
                 kernarg_capacity: u64::from(self.options.kernarg_capacity) * KERNARG_ALIGNMENT,
                 notification_capacity: self.options.notification_capacity,
-                spare_size: self.options.host_block_pool_small_size,
+                recycle_limit: self.options.host_block_pool_small_size,
             };
             let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
             match Queue::create(&params, gpu, shared.clone(), listener.clone()) {

@@ -129,7 +129,7 @@ impl LogicalDevice {
         let loss = queues.iter().find_map(|queue| queue.failure().cloned());
         let code = written.as_ref().err().or(loss.as_ref()).map_or(Code::OK, Status::code);
         let ended = session.end(code);
-        queues.iter().for_each(|queue| queue.forget_traces());
+        queues.iter().for_each(|queue| queue.drop_unused_traces());
         written.and(stopped).and(ended)
     }
 

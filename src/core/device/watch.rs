@@ -43,7 +43,7 @@ impl Watch {
             let result = thunk::catch(|| watcher.run(&stopped));
             // Nobody looks any more: what a fault leaves behind would be waited for without end.
             if let (Err(panic), Some(device)) = (result, watcher.device.upgrade()) {
-                device.lose(panic);
+                device.mark_lost(panic);
             }
         };
         // Without a thread the device is as without a watch.
@@ -86,7 +86,9 @@ impl Watcher {
     /// Checks the queues once and marks the device lost if one of its GPUs has stopped. Returns false if no more checks
     /// are needed.
     fn look(&mut self) -> bool {
-        let Some(device) = self.device.upgrade().filter(|device| device.loss.get().is_none()) else { return false };
+        let Some(device) = self.device.upgrade().filter(|device| device.lost_status.get().is_none()) else {
+            return false;
+        };
         let now = device.unfinished();
         let is_stuck = |queue: &usize| now[*queue].is_some() && self.seen.get(*queue) == Some(&now[*queue]);
         for (index, gpu) in self.gpus.iter().enumerate() {
@@ -95,7 +97,7 @@ impl Watcher {
             let queues = queues.start.min(now.len())..queues.end.min(now.len());
             if queues.clone().any(|queue| is_stuck(&queue)) && !responds(gpu) {
                 let busy = queues.filter(|queue| now[*queue].is_some());
-                device.lose(gpu.describe_silence(busy.fold(0, |bits, queue| bits | 1 << queue)));
+                device.mark_lost(gpu.describe_silence(busy.fold(0, |bits, queue| bits | 1 << queue)));
                 return false;
             }
         }
@@ -123,6 +125,6 @@ mod tests {
         assert!(device.epochs.set([epochs].into()).is_ok());
         assert!(watcher.look());
         assert_eq!((&*watcher.seen, watcher.interval), (&[None][..], SHORTEST));
-        assert!(device.loss.get().is_none());
+        assert!(device.lost_status.get().is_none());
     }
 }

@@ -22,13 +22,15 @@ use crate::core::memory::buffer::DeviceBuffer;
 use crate::core::memory::slab_provider::check_supported;
 use crate::core::memory::statistics::Statistics;
 use crate::core::memory::transient::Transient;
-use crate::core::profile::Subject;
-use crate::core::profile::memory::{MemoryNote, PoolTrace};
+use crate::core::profile::EventInfo;
+use crate::core::profile::memory::{MemoryInfo, PoolTrace};
 use crate::core::profile::session::Session;
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Lone, LoneRoom, Operation, Prepared, Progress, Submit};
-use crate::core::queue::resources::Resources;
+use crate::core::queue::operation::{
+    Demand, Emitter, Operation, Prepared, Progress, SinglePacket, SinglePacketSpace, Submit,
+};
+use crate::core::queue::retained::RetainedSet;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::pool::{Observation, Pool, PoolRef, RawReservation};
 use crate::ffi::profile::schema::QueueEventKind;
@@ -129,7 +131,7 @@ impl Alloca {
         if self.reserved.is_none()
             && let Some(observation) = self.reserve(pool, Position::new(queue, waits), gap)?
         {
-            self.tell(|trace| trace.wait(pool, None));
+            self.log(|trace| trace.wait(pool, None));
             return Ok(wait_for_release(observation));
         }
         // Memory that is not staged is given back when the allocation is dropped.
@@ -144,11 +146,11 @@ impl Alloca {
             ));
         }
         if let Some(frontier) = reservation.not_passed(pool, &**queue.shared()) {
-            self.tell(|trace| trace.wait(pool, Some(&frontier)));
+            self.log(|trace| trace.wait(pool, Some(&frontier)));
             return Ok(wait_for_frontier(frontier));
         }
         let backing = reservation.materialize(pool, self.params)?;
-        self.tell(|trace| trace.materialize(pool, reservation.raw()));
+        self.log(|trace| trace.materialize(pool, reservation.raw()));
         let part = match queue.gpu().part_gap() {
             0 => None,
             _ => self.begin_part(queue, &backing)?,
@@ -213,7 +215,7 @@ impl Alloca {
         });
     }
 
-    fn tell(&self, what: impl FnOnce(&PoolTrace)) {
+    fn log(&self, what: impl FnOnce(&PoolTrace)) {
         if let Some(trace) = &self.trace {
             what(trace);
         }
@@ -227,17 +229,17 @@ impl Drop for Alloca {
         if let Some(reserved) = self.reserved.take() {
             let reservation = *reserved.reservation.raw();
             reserved.give_back(pool);
-            self.tell(|trace| trace.release(pool, &reservation));
+            self.log(|trace| trace.release(pool, &reservation));
         }
         if let Some(edge) = &self.staged {
             let reservation = buffer.reservation();
             buffer.decommit();
             buffer.release(&Frontier::new(edge.iter().copied()));
             if let Some(reservation) = reservation {
-                self.tell(|trace| trace.release(pool, &reservation));
+                self.log(|trace| trace.release(pool, &reservation));
             }
         }
-        self.tell(|trace| trace.forget(buffer.buffer()));
+        self.log(|trace| trace.forget(buffer.buffer()));
     }
 }
 
@@ -268,12 +270,12 @@ impl Operation for Alloca {
     }
 
     #[inline(always)]
-    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
-        Some(Lone::Barrier)
+    fn emit_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+        Some(SinglePacket::Barrier)
     }
 
-    fn keep(&self, _queue: &Queue) -> Result<Resources> {
-        Ok(Resources::NONE)
+    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
+        Ok(RetainedSet::NONE)
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -281,11 +283,11 @@ impl Operation for Alloca {
         self.buffer.take().map_or(CompletionAction::None, CompletionAction::Commit)
     }
 
-    fn subject(&self, session: &Session) -> Subject {
+    fn profile_event(&self, session: &Session) -> EventInfo {
         let kind = QueueEventKind::Alloca;
-        let Some(buffer) = &self.buffer else { return Subject::one(kind, 0) };
-        let memory = MemoryNote::alloca(session, buffer.buffer(), buffer.pool());
-        Subject { memory, ..Subject::one(kind, self.size as u64) }
+        let Some(buffer) = &self.buffer else { return EventInfo::one(kind, 0) };
+        let memory = MemoryInfo::alloca(session, buffer.buffer(), buffer.pool());
+        EventInfo { memory, ..EventInfo::one(kind, self.size as u64) }
     }
 }
 
@@ -368,12 +370,12 @@ impl Operation for Dealloca<'_> {
     }
 
     #[inline(always)]
-    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
-        Some(Lone::Barrier)
+    fn emit_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+        Some(SinglePacket::Barrier)
     }
 
-    fn keep(&self, _queue: &Queue) -> Result<Resources> {
-        Ok(Resources::NONE)
+    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
+        Ok(RetainedSet::NONE)
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -396,11 +398,11 @@ impl Operation for Dealloca<'_> {
         }
     }
 
-    fn subject(&self, session: &Session) -> Subject {
+    fn profile_event(&self, session: &Session) -> EventInfo {
         let kind = QueueEventKind::Dealloca;
-        let Some(buffer) = self.claimed.as_ref().map(|buffer| buffer.buffer()) else { return Subject::one(kind, 0) };
-        let memory = MemoryNote::dealloca(session, buffer);
-        Subject { memory, ..Subject::one(kind, buffer.byte_length() as u64) }
+        let Some(buffer) = self.claimed.as_ref().map(|buffer| buffer.buffer()) else { return EventInfo::one(kind, 0) };
+        let memory = MemoryInfo::dealloca(session, buffer);
+        EventInfo { memory, ..EventInfo::one(kind, buffer.byte_length() as u64) }
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use hsa_abi::{AmdPm4IbPacket, HsaSignal};
 
-use crate::core::profile::Subject;
+use crate::core::profile::EventInfo;
 use crate::core::profile::counters::Count;
 use crate::core::profile::session::{Range, Session};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Submit};
-use crate::core::queue::resources::Resources;
+use crate::core::queue::retained::RetainedSet;
 use crate::core::queue::submit::submit_unprofiled;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::QueueEventKind;
@@ -143,8 +143,8 @@ impl Operation for Counting {
         Progress::Done
     }
 
-    fn keep(&self, _queue: &Queue) -> Result<Resources> {
-        Ok(Resources::NONE)
+    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
+        Ok(RetainedSet::NONE)
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -164,7 +164,7 @@ impl Operation for Counting {
         }
     }
 
-    fn subject(&self, _session: &Session) -> Subject {
-        Subject::of(QueueEventKind::Barrier)
+    fn profile_event(&self, _session: &Session) -> EventInfo {
+        EventInfo::of(QueueEventKind::Barrier)
     }
 }

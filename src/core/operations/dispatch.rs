@@ -7,13 +7,13 @@ use crate::core::gpu::Gpu;
 use crate::core::memory::{device_address, own_address};
 use crate::core::operations::launch::{ArgumentLayout, Launch};
 use crate::core::profile::session::Session;
-use crate::core::profile::{LaunchNote, Subject};
+use crate::core::profile::{EventInfo, LaunchInfo};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{
-    Demand, Emitter, KernargRoom, Lone, LoneRoom, Operation, Order, Prepared, Progress, Submit,
+    Demand, Emitter, KernargCursor, Operation, Order, Prepared, Progress, SinglePacket, SinglePacketSpace, Submit,
 };
-use crate::core::queue::resources::Resources;
+use crate::core::queue::retained::RetainedSet;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
 use crate::ffi::{
@@ -51,13 +51,13 @@ pub struct DispatchParams<'a> {
 }
 
 /// The number of addresses stored in a plan itself.
-const FEW: usize = 8;
+const INLINE_BINDINGS: usize = 8;
 
 /// A dispatch's addresses and geometry, resolved.
 #[derive(Debug, Default)]
 struct Plan {
-    few: [u64; FEW],
-    many: Vec<u64>,
+    inline: [u64; INLINE_BINDINGS],
+    spilled: Vec<u64>,
     /// Packets: none without workgroups.
     packets: u32,
     grid: [u32; 3],
@@ -70,8 +70,8 @@ impl Plan {
     /// Recycles the memory of the addresses.
     #[inline(always)]
     fn give_back(&mut self, queue: &Queue) {
-        if !self.many.is_empty() {
-            queue.give_addresses(std::mem::take(&mut self.many));
+        if !self.spilled.is_empty() {
+            queue.recycle_addresses(std::mem::take(&mut self.spilled));
         }
     }
 }
@@ -109,8 +109,8 @@ impl DispatchParams<'_> {
             return Ok(Demand { overlapping: true, ..Demand::default() });
         }
         let count = self.bindings.len();
-        if count <= FEW {
-            resolve(self.bindings, &mut plan.few[..count], queue.gpu())?;
+        if count <= INLINE_BINDINGS {
+            resolve(self.bindings, &mut plan.inline[..count], queue.gpu())?;
         } else {
             self.resolve_many(plan, queue)?;
         }
@@ -126,7 +126,7 @@ impl DispatchParams<'_> {
         }
         plan.kernarg_length = match self.launch.layout {
             ArgumentLayout::Indirect(needs) => {
-                needs.check_address(plan.few[0])?;
+                needs.check_address(plan.inline[0])?;
                 0
             }
             _ => self.launch.kernarg_length(count, self.constants.len()),
@@ -138,10 +138,10 @@ impl DispatchParams<'_> {
 
     #[inline(never)]
     fn resolve_many(&self, plan: &mut Plan, queue: &Queue) -> Result<()> {
-        if plan.many.is_empty() {
-            plan.many = queue.take_addresses(self.bindings.len())?;
+        if plan.spilled.is_empty() {
+            plan.spilled = queue.take_addresses(self.bindings.len())?;
         }
-        resolve(self.bindings, &mut plan.many, queue.gpu())
+        resolve(self.bindings, &mut plan.spilled, queue.gpu())
     }
 
     #[inline(always)]
@@ -149,7 +149,7 @@ impl DispatchParams<'_> {
         if plan.packets == 0 {
             return;
         }
-        emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(..))), || Some(self.note()));
+        emitter.launches(u32::from(matches!(self.count, WorkgroupCount::Indirect(..))), || Some(self.launch_info()));
         let kernargs = self.write_kernargs(plan, emitter.room());
         // Made in place, where it goes: in the one that most take it stays in registers.
         let packet = || self.launch.packet(plan.grid, kernargs);
@@ -165,27 +165,27 @@ impl DispatchParams<'_> {
 
     /// The packet of a dispatch that is a single packet.
     #[inline(always)]
-    fn lone(&self, plan: &Plan, room: &mut KernargRoom) -> Lone {
+    fn emit_single(&self, plan: &Plan, room: &mut KernargCursor) -> SinglePacket {
         if plan.packets == 0 {
-            return Lone::Barrier;
+            return SinglePacket::Barrier;
         }
         let kernargs = self.write_kernargs(plan, room);
-        Lone::Dispatch(self.launch.packet(plan.grid, kernargs))
+        SinglePacket::Dispatch(self.launch.packet(plan.grid, kernargs))
     }
 
     /// Writes the kernargs, unless a buffer holds them, and returns their address.
     #[inline(always)]
-    fn write_kernargs(&self, plan: &Plan, room: &mut KernargRoom) -> u64 {
+    fn write_kernargs(&self, plan: &Plan, room: &mut KernargCursor) -> u64 {
         if matches!(self.launch.layout, ArgumentLayout::Indirect(_)) {
-            return plan.few[0];
+            return plan.inline[0];
         }
         let (length, bindings) = (plan.kernarg_length, self.bindings.len());
         let mut kernargs = room.take(length);
-        if bindings > FEW {
-            kernargs.write(0, bytes_of(&plan.many));
+        if bindings > INLINE_BINDINGS {
+            kernargs.write(0, bytes_of(&plan.spilled));
         } else if bindings > 0 {
             // A line of them with zeros behind: a few moves, however many there are.
-            kernargs.write_line(&plan.few);
+            kernargs.write_block(&plan.inline);
         }
         let count = || match self.count {
             WorkgroupCount::Static(count) => count,
@@ -196,27 +196,27 @@ impl DispatchParams<'_> {
     }
 
     #[inline(always)]
-    fn keep(&self, queue: &Queue) -> Result<Resources> {
+    fn retained_resources(&self, queue: &Queue) -> Result<RetainedSet> {
         if self.borrows {
-            return Ok(Resources::NONE);
+            return Ok(RetainedSet::NONE);
         }
         let own = Some(self.executable.retain_resource());
         let buffers = self.bindings.iter().map(|binding| binding.buffer.map(Borrowed::retain_resource));
         match self.count {
-            WorkgroupCount::Static(_) => Resources::new(queue, own, buffers.len(), buffers),
+            WorkgroupCount::Static(_) => RetainedSet::new(queue, own, buffers.len(), buffers),
             WorkgroupCount::Indirect(counts, _) => {
                 let counts = std::iter::once(Some(counts.retain_resource()));
-                Resources::new(queue, own, buffers.len() + 1, buffers.chain(counts))
+                RetainedSet::new(queue, own, buffers.len() + 1, buffers.chain(counts))
             }
         }
     }
 
-    fn note(&self) -> LaunchNote {
+    fn launch_info(&self) -> LaunchInfo {
         let (workgroup_count, indirect) = match self.count {
             WorkgroupCount::Static(count) => (count, false),
             WorkgroupCount::Indirect(..) => ([0; 3], true),
         };
-        LaunchNote {
+        LaunchInfo {
             function: self.launch.function,
             command_index: u32::MAX,
             workgroup_count,
@@ -225,11 +225,11 @@ impl DispatchParams<'_> {
         }
     }
 
-    fn subject(&self, session: &Session) -> Subject {
+    fn profile_event(&self, session: &Session) -> EventInfo {
         // Nothing else asks for it.
         let is_asked_for = session.wants(ProfileData::HOST_EXECUTION_EVENTS) || session.watches_launches();
-        let launch = is_asked_for.then(|| self.note());
-        Subject { launch, ..Subject::one(QueueEventKind::Dispatch, 0) }
+        let launch = is_asked_for.then(|| self.launch_info());
+        EventInfo { launch, ..EventInfo::one(QueueEventKind::Dispatch, 0) }
     }
 }
 
@@ -280,13 +280,13 @@ impl Operation for Dispatch<'_> {
     }
 
     #[inline(always)]
-    fn lone(&mut self, _gpu: &Gpu, room: &mut LoneRoom) -> Option<Lone> {
-        Some(self.request.lone(&self.plan, &mut room.kernargs))
+    fn emit_single(&mut self, _gpu: &Gpu, room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+        Some(self.request.emit_single(&self.plan, &mut room.kernargs))
     }
 
     #[inline(always)]
-    fn keep(&self, queue: &Queue) -> Result<Resources> {
-        self.request.keep(queue)
+    fn retained_resources(&self, queue: &Queue) -> Result<RetainedSet> {
+        self.request.retained_resources(queue)
     }
 
     #[inline(always)]
@@ -299,8 +299,8 @@ impl Operation for Dispatch<'_> {
         self.plan.give_back(queue);
     }
 
-    fn subject(&self, session: &Session) -> Subject {
-        self.request.subject(session)
+    fn profile_event(&self, session: &Session) -> EventInfo {
+        self.request.profile_event(session)
     }
 }
 
@@ -351,8 +351,8 @@ impl Operation for LaterDispatch {
         Progress::Done
     }
 
-    fn keep(&self, queue: &Queue) -> Result<Resources> {
-        self.request().keep(queue)
+    fn retained_resources(&self, queue: &Queue) -> Result<RetainedSet> {
+        self.request().retained_resources(queue)
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -363,8 +363,8 @@ impl Operation for LaterDispatch {
         self.plan.give_back(queue);
     }
 
-    fn subject(&self, session: &Session) -> Subject {
-        self.request().subject(session)
+    fn profile_event(&self, session: &Session) -> EventInfo {
+        self.request().profile_event(session)
     }
 }
 

@@ -7,7 +7,7 @@ use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
 
 use crate::core::gpu::limits::LaunchLimits;
 use crate::core::profile::FunctionRef;
-use crate::core::queue::operation::Image;
+use crate::core::queue::operation::KernargSink;
 use crate::ffi::{Result, Status, status};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
@@ -111,7 +111,7 @@ pub struct Launch {
     /// The function's name in profiles.
     pub function: FunctionRef,
     /// The kernargs are bindings and constants in at most [`KERNARG_ALIGNMENT`] bytes.
-    pub fits_line: bool,
+    pub fits_one_block: bool,
 }
 
 impl Launch {
@@ -137,7 +137,7 @@ impl Launch {
             false => kernel.private_size,
         };
         let kernel = hsa::Kernel { group_size, private_size, ..*kernel };
-        let fits_line = match (layout, arguments) {
+        let fits_one_block = match (layout, arguments) {
             (ArgumentLayout::Hal { hidden, total }, Arguments::Hal { constants, bindings }) if hidden.is_empty() => {
                 let length = (8 * bindings + constants).max(total as usize) as u64;
                 (1..=KERNARG_ALIGNMENT).contains(&length)
@@ -147,7 +147,7 @@ impl Launch {
         let most_workgroups =
             std::array::from_fn(|dimension| (u32::MAX / u32::from(size[dimension])).min(limits.workgroups[dimension]));
         let shape = WorkgroupShape { size, dynamic_lds };
-        Ok(Self { kernel, shape, most_workgroups, layout, function: name, fits_line })
+        Ok(Self { kernel, shape, most_workgroups, layout, function: name, fits_one_block })
     }
 
     /// The packet, without a header, for a grid of `grid_size` work-items.
@@ -179,7 +179,7 @@ impl Launch {
 
     /// The grid as of [`Self::grid`]; none if that fails or a dimension has no workgroups.
     #[inline(always)]
-    pub fn usual_grid(&self, count: &[u32; 3]) -> Option<[u32; 3]> {
+    pub fn grid_if_nonzero(&self, count: &[u32; 3]) -> Option<[u32; 3]> {
         let most = &self.most_workgroups;
         // 0 wraps around and exceeds every maximum.
         let fits = count.iter().zip(most).fold(true, |fits, (count, most)| fits & (count.wrapping_sub(1) < *most));
@@ -245,44 +245,44 @@ impl Launch {
         }
     }
 
-    /// Writes `length` bytes of kernargs from byte `at` on, behind the bindings, to `image`, which need not be zeroed.
+    /// Writes `length` bytes of kernargs from byte `at` on, behind the bindings, to `sink`, which need not be zeroed.
     /// Writes nothing if a buffer of the caller holds the kernargs. `count` is 0 if the device fills it in.
     ///
     /// # Panics
-    /// When `image` is shorter or `length` less than [`Self::kernarg_length`].
+    /// When `sink` is shorter or `length` less than [`Self::kernarg_length`].
     #[inline(always)]
     pub fn write_constants(
         &self,
-        image: &mut impl Image,
+        sink: &mut impl KernargSink,
         at: usize,
         length: usize,
         constants: &[u8],
         count: impl FnOnce() -> [u32; 3],
     ) {
-        let ArgumentLayout::Hal { hidden, .. } = &self.layout else { return image.put(0, constants) };
+        let ArgumentLayout::Hal { hidden, .. } = &self.layout else { return sink.write_bytes(0, constants) };
         let mut end = at;
         if !constants.is_empty() {
-            image.put(end, constants);
+            sink.write_bytes(end, constants);
             end += constants.len();
         }
         // Seldom there is anything behind.
         while end < length {
             let zeros = &[0; 64][..(length - end).min(64)];
-            image.put(end, zeros);
+            sink.write_bytes(end, zeros);
             end += zeros.len();
         }
         // One that fits a line has none, which is fewer bytes to look at.
-        if !self.fits_line && !hidden.is_empty() {
-            self.write_hidden(image, hidden, count());
+        if !self.fits_one_block && !hidden.is_empty() {
+            self.write_hidden(sink, hidden, count());
         }
     }
 
-    fn write_hidden(&self, image: &mut impl Image, places: &HiddenPlaces, count: [u32; 3]) {
+    fn write_hidden(&self, sink: &mut impl KernargSink, places: &HiddenPlaces, count: [u32; 3]) {
         let ([x, y, z], [width, height, depth]) = (count, self.shape.size.map(u32::from));
         let values = [x, y, z, width, height, depth, GRID_DIMENSIONS.into(), self.shape.dynamic_lds];
         for (kind, value) in HiddenValue::ALL.into_iter().zip(values) {
             if let Some(offset) = places.get(kind) {
-                image.put(offset as usize, &value.to_le_bytes()[..kind.size()]);
+                sink.write_bytes(offset as usize, &value.to_le_bytes()[..kind.size()]);
             }
         }
     }
@@ -506,13 +506,13 @@ mod tests {
             ([most + 1, 1, 1], None, false),
             ([1, u32::MAX / 2 + 1, 1], None, false),
         ] {
-            assert_eq!(wide.usual_grid(&count), grid, "{count:?}");
+            assert_eq!(wide.grid_if_nonzero(&count), grid, "{count:?}");
             assert_eq!(wide.grid(count).ok(), grid, "{count:?}");
-            assert_eq!(narrow.usual_grid(&count), grid.filter(|_| fits_narrow), "{count:?}");
+            assert_eq!(narrow.grid_if_nonzero(&count), grid.filter(|_| fits_narrow), "{count:?}");
             assert_eq!(narrow.grid(count).is_ok(), fits_narrow, "{count:?}");
         }
         // Nothing to launch is no usual grid, and no error.
-        assert_eq!((wide.usual_grid(&[1, 0, 1]), wide.grid([1, 0, 1]).unwrap()), (None, [32, 0, 1]));
+        assert_eq!((wide.grid_if_nonzero(&[1, 0, 1]), wide.grid([1, 0, 1]).unwrap()), (None, [32, 0, 1]));
         let text = narrow.grid([1, 1, 65_537]).unwrap_err().to_string();
         assert!(text.contains("65537 workgroups in dimension 2 are more than the 65536"), "{text}");
         let text = wide.grid([most + 1, 1, 1]).unwrap_err().to_string();

@@ -8,13 +8,13 @@ use hsa_abi::KernelDispatchPacket;
 
 use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
-use crate::core::profile::Subject;
+use crate::core::profile::EventInfo;
 use crate::core::profile::session::Session;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{
-    Demand, Emitter, KernargRoom, Lone, LoneRoom, Operation, Order, Prepared, Progress, Submit,
+    Demand, Emitter, KernargCursor, Operation, Order, Prepared, Progress, SinglePacket, SinglePacketSpace, Submit,
 };
-use crate::core::queue::resources::Resources;
+use crate::core::queue::retained::RetainedSet;
 use crate::core::queue::waits::EpochWait;
 use crate::core::queue::{Queue, pm4};
 use crate::ffi::profile::schema::QueueEventKind;
@@ -43,20 +43,20 @@ impl Operation for Barrier {
     }
 
     #[inline(always)]
-    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
-        Some(Lone::Barrier)
+    fn emit_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+        Some(SinglePacket::Barrier)
     }
 
-    fn keep(&self, _queue: &Queue) -> Result<Resources> {
-        Ok(Resources::NONE)
+    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
+        Ok(RetainedSet::NONE)
     }
 
     fn finish(&mut self) -> CompletionAction {
         CompletionAction::None
     }
 
-    fn subject(&self, _session: &Session) -> Subject {
-        Subject::of(QueueEventKind::Barrier)
+    fn profile_event(&self, _session: &Session) -> EventInfo {
+        EventInfo::of(QueueEventKind::Barrier)
     }
 }
 
@@ -295,7 +295,7 @@ impl Transfer<'_> {
 
     /// Writes the planned launch's kernargs and returns its packet; none for a command, or an empty transfer.
     #[inline(always)]
-    fn packet(&mut self, gpu: &Gpu, room: &mut KernargRoom) -> Option<KernelDispatchPacket> {
+    fn packet(&mut self, gpu: &Gpu, room: &mut KernargCursor) -> Option<KernelDispatchPacket> {
         match (&self.plan, &self.kind) {
             (Plan::Fill(launch), _) => Some(gpu.library_packet(launch, room.arguments(&launch.args.to_bytes()))),
             (Plan::Copy(launch), _) => Some(gpu.library_packet(launch, room.arguments(&launch.args.to_bytes()))),
@@ -344,37 +344,37 @@ impl Operation for Transfer<'_> {
     }
 
     #[inline(always)]
-    fn lone(&mut self, gpu: &Gpu, room: &mut LoneRoom) -> Option<Lone> {
+    fn emit_single(&mut self, gpu: &Gpu, room: &mut SinglePacketSpace) -> Option<SinglePacket> {
         match &self.plan {
-            Plan::Nothing => Some(Lone::Barrier),
+            Plan::Nothing => Some(SinglePacket::Barrier),
             Plan::Command(command) => Some(room.command(command.dwords())),
             Plan::Update { range, .. } if range.end < self.length => None,
-            _ => self.packet(gpu, &mut room.kernargs).map(Lone::Dispatch),
+            _ => self.packet(gpu, &mut room.kernargs).map(SinglePacket::Dispatch),
         }
     }
 
     #[inline(always)]
-    fn keep(&self, _queue: &Queue) -> Result<Resources> {
+    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
         let target = Some(self.target.buffer.borrow().retain_resource());
         let source = match &self.kind {
             Kind::Copy { source } => Some(source.buffer.borrow().retain_resource()),
             _ => None,
         };
-        Ok(Resources::two(target, source))
+        Ok(RetainedSet::two(target, source))
     }
 
     fn finish(&mut self) -> CompletionAction {
         CompletionAction::None
     }
 
-    fn subject(&self, _session: &Session) -> Subject {
+    fn profile_event(&self, _session: &Session) -> EventInfo {
         let kind = match (self.of_file, &self.kind) {
             (Some(kind), _) => kind,
             (None, Kind::Fill { .. }) => QueueEventKind::Fill,
             (None, Kind::Copy { .. }) => QueueEventKind::Copy,
             (None, Kind::Update { .. }) => QueueEventKind::Update,
         };
-        Subject::one(kind, self.length as u64)
+        EventInfo::one(kind, self.length as u64)
     }
 }
 

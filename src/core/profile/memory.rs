@@ -56,7 +56,7 @@ impl MemoryLog {
 
 /// The memory event of a queue operation.
 #[derive(Debug, Clone, Copy)]
-pub struct MemoryNote {
+pub struct MemoryInfo {
     kind: MemoryEventKind,
     /// The identifier of the allocation in the session.
     pub allocation: u64,
@@ -67,7 +67,7 @@ pub struct MemoryNote {
     pool: u64,
 }
 
-impl MemoryNote {
+impl MemoryInfo {
     /// The allocation of the transient buffer `buffer` from `pool`; none if `session` wants no memory events.
     pub fn alloca(session: &Session, buffer: Buffer<'_>, pool: Pool<'_>) -> Option<Self> {
         let memory = session.memory()?;

@@ -29,7 +29,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use crate::core::profile::memory::MemoryNote;
+use crate::core::profile::memory::MemoryInfo;
 use crate::core::profile::metadata::ExecutableInfo;
 use crate::core::profile::session::Session;
 use crate::core::profile::zones::Zones;
@@ -47,7 +47,7 @@ pub struct FunctionRef {
 
 /// A launch of a function, or of a kernel of the driver's own for a recorded transfer.
 #[derive(Debug, Clone, Copy)]
-pub struct LaunchNote {
+pub struct LaunchInfo {
     /// The function; without an executable for a transfer.
     pub function: FunctionRef,
     /// The position in the command buffer; `u32::MAX` for a dispatch outside of command buffers.
@@ -62,7 +62,7 @@ pub struct LaunchNote {
 
 /// The description of a queue operation for profiles.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject {
+pub struct EventInfo {
     /// The kind of operation.
     pub kind: QueueEventKind,
     /// The number of payload operations.
@@ -72,12 +72,12 @@ pub struct Subject {
     /// The command buffer; 0 for none.
     pub command_buffer: u64,
     /// The function, for a dispatch outside of command buffers whose span on the host is wanted.
-    pub launch: Option<LaunchNote>,
+    pub launch: Option<LaunchInfo>,
     /// The memory event, if those are wanted.
-    pub memory: Option<MemoryNote>,
+    pub memory: Option<MemoryInfo>,
 }
 
-impl Subject {
+impl EventInfo {
     /// A subject of `kind` with one operation.
     pub fn one(kind: QueueEventKind, length: u64) -> Self {
         Self { operations: 1, length, ..Self::of(kind) }

@@ -8,7 +8,7 @@
 //! Region events have host times. Packets have times of the clock `HSA_SYSTEM_INFO_TIMESTAMP`, which is also a host
 //! clock: reading it between two reads of IREE's clock gives their offset, to less than a microsecond.
 
-use crate::core::profile::LaunchNote;
+use crate::core::profile::LaunchInfo;
 use crate::ffi::profile::host_time;
 use crate::ffi::profile::schema::{CommandRegionEvent, Record, flags};
 use crate::ffi::{Result, status};
@@ -50,8 +50,8 @@ impl HostClock {
 
 /// The region events of one execution, without its stream. `barriers` has the positions of the recording's execution
 /// barriers, in order; `launches` its launches in order, each with the ticks of its begin and end.
-pub fn events(barriers: &[u32], launches: &[(LaunchNote, (u64, u64))], clock: HostClock) -> Vec<CommandRegionEvent> {
-    let index = |launch: &LaunchNote| barriers.partition_point(|barrier| *barrier < launch.command_index) as i32;
+pub fn events(barriers: &[u32], launches: &[(LaunchInfo, (u64, u64))], clock: HostClock) -> Vec<CommandRegionEvent> {
+    let index = |launch: &LaunchInfo| barriers.partition_point(|barrier| *barrier < launch.command_index) as i32;
     let regions = launches.chunk_by(|(first, _), (second, _)| index(first) == index(second));
     let mut events: Vec<_> = regions
         .map(|region| {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn barriers_cut_a_recording_into_regions() {
         let launch = |command_index, workgroups, times| {
-            let note = LaunchNote {
+            let note = LaunchInfo {
                 function: FunctionRef::default(),
                 command_index,
                 workgroup_count: [workgroups, 2, 1],

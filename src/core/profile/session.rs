@@ -16,7 +16,7 @@ use crate::core::profile::memory::MemoryLog;
 use crate::core::profile::metadata::{CommandRecords, ExecutableInfo};
 use crate::core::profile::metrics::Metrics;
 use crate::core::profile::thread_traces::{self, Artifact, ThreadTraces};
-use crate::core::profile::{FunctionRef, LaunchNote, Subject};
+use crate::core::profile::{EventInfo, FunctionRef, LaunchInfo};
 use crate::ffi::profile::schema::{
     CommandKind, CommandRecord, CommandRegionEvent, DispatchEvent, HostExecutionEvent, ProfileData, QueueDeviceEvent,
     QueueEvent,
@@ -267,24 +267,24 @@ impl Session {
     }
 
     /// True if any operation may have events.
-    pub fn notes_all(&self) -> bool {
+    pub fn records_all(&self) -> bool {
         self.wants(OPERATIONS)
     }
 
     /// True if the operation that `subject` describes may have events.
-    pub fn notes(&self, subject: &Subject) -> bool {
+    pub fn records(&self, subject: &EventInfo) -> bool {
         let has_regions = subject.command_buffer != 0 && self.wants(ProfileData::COMMAND_REGION_EVENTS);
-        self.notes_all() || has_regions || subject.memory.is_some()
+        self.records_all() || has_regions || subject.memory.is_some()
     }
 
     /// True if packets of a command buffer may have events.
-    pub fn notes_packets(&self) -> bool {
+    pub fn records_packets(&self) -> bool {
         self.wants(ProfileData::DEVICE_QUEUE_EVENTS | DISPATCHES | ProfileData::COMMAND_REGION_EVENTS)
     }
 
     /// True if packets are to have device times.
     pub fn wants_timestamps(&self) -> bool {
-        self.notes_packets() || self.wants(ProfileData::COUNTER_RANGES)
+        self.records_packets() || self.wants(ProfileData::COUNTER_RANGES)
     }
 
     /// The log of memory events, if they are wanted.
@@ -321,7 +321,7 @@ impl Session {
 
     /// True if a launch of such an operation is to have a dispatch event. In the driver's own session, the kernels of
     /// transfers are zones, too.
-    pub fn selects_launch(&self, launch: &LaunchNote) -> bool {
+    pub fn selects_launch(&self, launch: &LaunchInfo) -> bool {
         if !self.is_requested {
             return true;
         }
@@ -342,7 +342,7 @@ impl Session {
 
     /// The launches of an operation that are to be counted or traced, if that is wanted: those of the command buffer,
     /// or the one launch.
-    pub fn watched_launches(&self, command_buffer: u64, launch: Option<&LaunchNote>) -> Option<Arc<[FunctionRef]>> {
+    pub fn watched_launches(&self, command_buffer: u64, launch: Option<&LaunchInfo>) -> Option<Arc<[FunctionRef]>> {
         match launch {
             Some(launch) => self.selects_launch(launch).then(|| Arc::from([launch.function])),
             None => self.objects.lock().launches.get(&command_buffer).cloned(),

@@ -1,4 +1,4 @@
-// for slots that other commands use; 0 for unused slots, which are ignored.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Reuse of the memory of recordings: a program that is recorded anew for each invocation gets memory that is large
 //! enough and touched.
 
@@ -10,7 +10,7 @@ use crossbeam_queue::ArrayQueue;
 use crate::core::gpu::Gpu;
 use crate::core::memory::transient::Transient;
 use crate::core::program::barriers::Barriers;
-use crate::core::program::{Action, ArgumentBuffer, Command, KernargSource, Line, Span, Special, Step};
+use crate::core::program::{Action, ArgumentBuffer, Command, KernargBlock, KernargSource, NonDispatch, Span, Step};
 use crate::ffi::{Fallible, HalRef, Resource, Result};
 
 /// The most items of each kind that are kept: enough for recordings of several threads.
@@ -27,29 +27,29 @@ pub struct Storage {
     /// The commands of the steps.
     pub commands: Vec<Command>,
     /// Actions of steps that are not dispatches of known grids.
-    pub specials: Vec<Special>,
+    pub non_dispatches: Vec<NonDispatch>,
     /// Kernargs of dynamic dispatches and bytes of updates.
-    pub templates: Vec<Line>,
+    pub templates: Vec<KernargBlock>,
     /// Caller buffers that hold kernargs.
     pub argument_buffers: Vec<ArgumentBuffer>,
     /// The positions of execution barriers among all commands.
     pub barriers: Vec<u32>,
     /// Steps that each execution has to check: they depend on the binding table by more than addresses in templates.
-    pub checked: Vec<u32>,
-    /// One more than the largest offset of a template's binding into each slot of the table, up to the last used slot.
-    /// At least
-    pub reach: Vec<u64>,
-    /// Queue-allocated buffers that were recorded before they had memory. They are the table entries from `first_late`
-    /// on, behind all slots.
-    pub late: Vec<HalRef<Transient>>,
-    /// The table entry of the first late buffer.
-    pub first_late: usize,
+    pub steps_to_validate: Vec<u32>,
+    /// For each slot of the table up to the last used one, one more than the largest offset of a template's binding
+    /// into it. At least 1 for slots that other commands use; 0 for unused slots, which are ignored.
+    pub slot_extents: Vec<u64>,
+    /// Queue-allocated buffers that were recorded before they had memory. They are the table entries from
+    /// `first_unallocated` on, behind all slots.
+    pub unallocated_buffers: Vec<HalRef<Transient>>,
+    /// The table entry of the first unallocated buffer.
+    pub first_unallocated: usize,
     /// Queue-allocated buffers whose addresses are in commands. Each execution checks that they still own their memory.
     pub lent: Vec<HalRef<Transient>>,
     /// Objects that are kept alive as long as the program.
     pub resources: Vec<Resource>,
     /// Execution barriers, during the recording.
-    pub marks: Barriers,
+    pub pending_barriers: Barriers,
 }
 
 impl Storage {
@@ -59,24 +59,24 @@ impl Storage {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub fn take_known_lines(&mut self, are_all: bool, lines: &mut Vec<Line>) -> Result<()> {
+    pub fn take_known_blocks(&mut self, are_all: bool, lines: &mut Vec<KernargBlock>) -> Result<()> {
         if are_all {
             std::mem::swap(&mut self.templates, lines);
             return Ok(());
         }
-        lines.make_room(self.steps.iter().filter_map(Step::known_lines).map(Span::len).sum())?;
-        for span in self.steps.iter().filter_map(Step::known_lines) {
+        lines.make_room(self.steps.iter().filter_map(Step::known_blocks).map(Span::len).sum())?;
+        for span in self.steps.iter().filter_map(Step::known_blocks) {
             lines.extend_from_slice(span.of(&self.templates));
         }
         Ok(())
     }
 
     /// The bindings and lines of each dispatch with arguments that executions bind.
-    pub fn bound(&self) -> impl Iterator<Item = (&[u64], &[Line])> {
+    pub fn bound(&self) -> impl Iterator<Item = (&[u64], &[KernargBlock])> {
         let sources = self.steps.iter().filter_map(|step| match step.action {
             Action::Dispatch(kernargs) => Some(kernargs),
-            Action::Special(index) => match self.specials[index as usize] {
-                Special::IndirectDispatch { kernargs, .. } => Some(kernargs),
+            Action::NonDispatch(index) => match self.non_dispatches[index as usize] {
+                NonDispatch::IndirectDispatch { kernargs, .. } => Some(kernargs),
                 _ => None,
             },
         });
@@ -89,24 +89,24 @@ impl Storage {
     fn clear(&mut self) {
         self.steps.clear();
         self.commands.clear();
-        self.specials.clear();
+        self.non_dispatches.clear();
         self.templates.clear();
         self.argument_buffers.clear();
         self.barriers.clear();
-        self.checked.clear();
-        self.reach.clear();
-        self.late.clear();
+        self.steps_to_validate.clear();
+        self.slot_extents.clear();
+        self.unallocated_buffers.clear();
         self.lent.clear();
         self.resources.clear();
-        self.marks.clear();
+        self.pending_barriers.clear();
     }
 
     /// The bytes of memory that it keeps.
     fn bytes(&self) -> usize {
-        let steps = bytes_of(&self.steps) + bytes_of(&self.commands) + bytes_of(&self.specials);
-        let marks = bytes_of(&self.barriers) + bytes_of(&self.checked);
+        let steps = bytes_of(&self.steps) + bytes_of(&self.commands) + bytes_of(&self.non_dispatches);
+        let marks = bytes_of(&self.barriers) + bytes_of(&self.steps_to_validate);
         let arguments = bytes_of(&self.templates) + bytes_of(&self.argument_buffers);
-        let table = bytes_of(&self.reach) + bytes_of(&self.late) + bytes_of(&self.lent);
+        let table = bytes_of(&self.slot_extents) + bytes_of(&self.unallocated_buffers) + bytes_of(&self.lent);
         steps + marks + arguments + table + bytes_of(&self.resources)
     }
 }
@@ -115,7 +115,7 @@ impl Storage {
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// Kernargs of static commands.
-    pub lines: Vec<Line>,
+    pub lines: Vec<KernargBlock>,
     /// The commands of a stream.
     pub commands: Vec<u32>,
     /// The stream's arguments that executions bind, and the list of their fixups.
@@ -155,8 +155,8 @@ impl Arena {
     }
 
     /// Takes a scratch back.
-    pub fn give_scratch(&self, scratch: Box<Scratch>) {
-        self.spare.give_scratch(scratch);
+    pub fn recycle_scratch(&self, scratch: Box<Scratch>) {
+        self.spare.recycle_scratch(scratch);
     }
 }
 
@@ -170,14 +170,14 @@ impl Spare {
         self.scratches.pop().unwrap_or_default()
     }
 
-    fn give_storage(&self, mut storage: Box<Storage>) {
+    fn recycle_storage(&self, mut storage: Box<Storage>) {
         // Which releases objects: not under the lock.
         storage.clear();
         let bytes = storage.bytes();
         self.keep(&self.storages, storage, bytes);
     }
 
-    fn give_scratch(&self, mut scratch: Box<Scratch>) {
+    fn recycle_scratch(&self, mut scratch: Box<Scratch>) {
         scratch.lines.clear();
         scratch.commands.clear();
         scratch.bound.clear();
@@ -233,7 +233,7 @@ impl DerefMut for Stored {
 impl Drop for Stored {
     fn drop(&mut self) {
         if let Some(storage) = self.storage.take() {
-            self.arena.spare.give_storage(storage);
+            self.arena.spare.recycle_storage(storage);
         }
     }
 }
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn what_is_given_back_comes_empty_and_as_large() {
         let arena = spare();
-        arena.give_scratch(Box::new(Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() }));
+        arena.recycle_scratch(Box::new(Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() }));
         let scratch = arena.scratch();
         assert!(scratch.lines.is_empty() && scratch.lines.capacity() >= 100);
         assert_eq!(arena.scratch().lines.capacity(), 0, "given once");
@@ -264,7 +264,7 @@ mod tests {
     fn few_are_kept() {
         let arena = spare();
         for _ in 0..2 * MOST {
-            arena.give_storage(Box::default());
+            arena.recycle_storage(Box::default());
         }
         assert_eq!(std::iter::from_fn(|| arena.storages.pop()).count(), MOST);
     }
@@ -274,15 +274,16 @@ mod tests {
         assert_eq!(spare().largest, 4 << 20);
         for block_size in [256, 128 << 10, 1 << 20] {
             let arena = Spare::new(block_size);
-            let lines = MOST_BLOCKS * block_size / size_of::<Line>();
+            let lines = MOST_BLOCKS * block_size / size_of::<KernargBlock>();
             let with_room = |lines| Storage { templates: Vec::with_capacity(lines), ..Storage::default() };
-            arena.give_storage(Box::new(with_room(lines + 1)));
-            arena.give_storage(Box::new(Storage { reach: Vec::with_capacity(lines + 1), ..with_room(lines) }));
+            arena.recycle_storage(Box::new(with_room(lines + 1)));
+            arena
+                .recycle_storage(Box::new(Storage { slot_extents: Vec::with_capacity(lines + 1), ..with_room(lines) }));
             let scratch = Scratch { lines: Vec::with_capacity(lines + 1), ..Scratch::default() };
-            arena.give_scratch(Box::new(scratch));
+            arena.recycle_scratch(Box::new(scratch));
             assert!(arena.storages.pop().is_none() && arena.scratches.pop().is_none(), "{block_size}");
-            arena.give_storage(Box::new(with_room(lines)));
-            arena.give_scratch(Box::new(Scratch { lines: Vec::with_capacity(lines), ..Scratch::default() }));
+            arena.recycle_storage(Box::new(with_room(lines)));
+            arena.recycle_scratch(Box::new(Scratch { lines: Vec::with_capacity(lines), ..Scratch::default() }));
             assert!(arena.storages.pop().is_some() && arena.scratches.pop().is_some(), "{block_size}");
         }
         assert_eq!(Spare::new(usize::MAX).largest, usize::MAX, "all of it");

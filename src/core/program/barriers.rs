@@ -87,7 +87,7 @@ mod tests {
 
     /// Barrier bit, acquire and release of `count` steps.
     fn applied(barriers: &Barriers, count: usize) -> Vec<(bool, HsaFenceScope, HsaFenceScope)> {
-        let mut steps = vec![Step::special(0, 0, 0); count];
+        let mut steps = vec![Step::non_dispatch(0, 0, 0); count];
         barriers.apply(&mut steps);
         let orders = steps.iter().map(Step::order);
         orders.map(|order| (order.barrier, order.acquire, order.release)).collect()

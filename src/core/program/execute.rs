@@ -13,17 +13,20 @@ use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
 use crate::core::operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_address};
 use crate::core::operations::transfer::{Range, check_span, invalid};
-use crate::core::profile::Subject;
+use crate::core::profile::EventInfo;
 use crate::core::profile::session::Session;
 use crate::core::program::arena::Storage;
 use crate::core::program::stream::{Claimed, Stream};
-use crate::core::program::{Action, ArgumentBuffer, KernargSource, Line, Place, Program, Special, Step};
+use crate::core::program::{
+    Action, AddressSource, ArgumentBuffer, KernargBlock, KernargSource, NonDispatch, Program, Step,
+};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::operation::{
-    Demand, Emitter, KernargRoom, Kernargs, Lone, LoneRoom, Operation, Order, Prepared, Progress, Submit,
+    Demand, Emitter, KernargCursor, Kernargs, Operation, Order, Prepared, Progress, SinglePacket, SinglePacketSpace,
+    Submit,
 };
-use crate::core::queue::resources::Resources;
+use crate::core::queue::retained::RetainedSet;
 use crate::core::queue::waits::EpochWait;
 use crate::ffi::{
     Binding, BindingTable, Borrowed, Buffer, Held, RawCommandBuffer, Result, WHOLE_BUFFER, fallible, status,
@@ -157,26 +160,28 @@ impl<'a> Execute<'a> {
 
     /// Resolves the table of this execution on `gpu`, once.
     fn resolve(&mut self, gpu: &Gpu) -> Result<()> {
-        let has_table = !self.program.stored.reach.is_empty() || !self.program.stored.late.is_empty();
+        let has_table =
+            !self.program.stored.slot_extents.is_empty() || !self.program.stored.unallocated_buffers.is_empty();
         if has_table && self.entries.is_empty() { self.resolve_table(gpu) } else { Ok(()) }
     }
 
     fn resolve_table(&mut self, gpu: &Gpu) -> Result<()> {
         let mut entries = SmallVec::<[Entry; 16]>::new();
         let stored = &self.program.stored;
-        let (slots, late) = (stored.reach.len(), stored.late.len());
-        let count = if late > 0 { stored.first_late + late } else { slots };
+        let (slots, unallocated) = (stored.slot_extents.len(), stored.unallocated_buffers.len());
+        let count = if unallocated > 0 { stored.first_unallocated + unallocated } else { slots };
         fallible::make_room(&mut entries, count)?;
-        for (slot, reach) in stored.reach.iter().enumerate() {
+        for (slot, reach) in stored.slot_extents.iter().enumerate() {
             let bound = if *reach > 0 { self.bindings.get(slot) } else { None };
             entries.push(match bound {
                 Some(bound) => Entry { address: bound.range.address(gpu)?, length: bound.length },
                 None => Entry::default(),
             });
         }
-        entries.resize(count - late, Entry::default());
-        for late in &stored.late {
-            let (address, length) = (device_address(late.buffer(), 0, gpu)?, late.buffer().byte_length() as u64);
+        entries.resize(count - unallocated, Entry::default());
+        for unallocated in &stored.unallocated_buffers {
+            let (address, length) =
+                (device_address(unallocated.buffer(), 0, gpu)?, unallocated.buffer().byte_length() as u64);
             entries.push(Entry { address, length });
         }
         self.entries = entries;
@@ -309,10 +314,10 @@ impl Operation for Execute<'_> {
             self.resolve(queue.gpu())?;
             let (program, table) = (&**self.program, Table(&self.entries));
             queue.check_fits(program.largest, 0)?;
-            for (index, reach) in (0..).zip(&program.stored.reach) {
-                table.check_span(Place::Table { index, offset: reach.saturating_sub(1) }, 0)?;
+            for (index, reach) in (0..).zip(&program.stored.slot_extents) {
+                table.check_span(AddressSource::Binding { index, offset: reach.saturating_sub(1) }, 0)?;
             }
-            for step in &program.stored.checked {
+            for step in &program.stored.steps_to_validate {
                 table.check(program, &program.stored.steps[*step as usize], queue)?;
             }
             if let Some(stream) = &program.stream {
@@ -342,7 +347,7 @@ impl Operation for Execute<'_> {
                 Action::Dispatch(_) if emitter.is_inner() => {
                     let dispatches = steps.iter().map_while(|step| match step.action {
                         Action::Dispatch(kernargs) => Some((step, kernargs)),
-                        Action::Special(_) => None,
+                        Action::NonDispatch(_) => None,
                     });
                     let written = emitter.inner_dispatches(dispatches, |room, (step, kernargs)| {
                         step.body(table.kernargs(stored, kernargs, room))
@@ -351,7 +356,7 @@ impl Operation for Execute<'_> {
                     continue;
                 }
                 _ => {
-                    emitter.launches(program.needs(step).0 - 1, || Some(program.launch_note(step)));
+                    emitter.launches(program.needs(step).0 - 1, || Some(program.launch_info(step)));
                     table.emit(program, step, emitter);
                 }
             }
@@ -361,19 +366,19 @@ impl Operation for Execute<'_> {
         if self.next == self.program.stored.steps.len() { Progress::Done } else { Progress::More }
     }
 
-    fn keep(&self, queue: &Queue) -> Result<Resources> {
+    fn retained_resources(&self, queue: &Queue) -> Result<RetainedSet> {
         let bindings = if self.borrows { 0 } else { self.bindings.len() };
         let buffers = (0..bindings).map(|index| self.bindings.buffer(index).map(Borrowed::retain_resource));
         let own = Some(self.command_buffer.borrow().retain_resource());
-        Resources::new(queue, own, bindings, buffers)
+        RetainedSet::new(queue, own, bindings, buffers)
     }
 
-    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
+    fn emit_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
         // Only a stream without a table is a single packet: binding a table and acquiring copied commands take another
         // one.
         let stream = self.claimed.as_ref().and(self.program.stream.as_deref())?;
         let (address, dwords) = stream.commands();
-        (stream.packets() == 1).then_some(Lone::Command(address, dwords))
+        (stream.packets() == 1).then_some(SinglePacket::Command(address, dwords))
     }
 
     fn finish(&mut self) -> CompletionAction {
@@ -386,10 +391,10 @@ impl Operation for Execute<'_> {
         }
     }
 
-    fn subject(&self, session: &Session) -> Subject {
-        self.is_profiled.set(session.notes_packets());
+    fn profile_event(&self, session: &Session) -> EventInfo {
+        self.is_profiled.set(session.records_packets());
         session.add_program(self.program.recording.id, || self.program.records());
-        self.program.subject()
+        self.program.profile_event()
     }
 }
 
@@ -397,24 +402,24 @@ impl Operation for Execute<'_> {
 struct Table<'a>(&'a [Entry]);
 
 impl Table<'_> {
-    fn address(&self, place: Place) -> u64 {
+    fn address(&self, place: AddressSource) -> u64 {
         match place {
-            Place::Known(address) => address,
-            Place::Table { index, offset } => self.0[index as usize].address + offset,
+            AddressSource::Fixed(address) => address,
+            AddressSource::Binding { index, offset } => self.0[index as usize].address + offset,
         }
     }
 
     /// Bytes from `place` to the end of its entry.
-    fn rest(&self, place: Place) -> u64 {
+    fn rest(&self, place: AddressSource) -> u64 {
         match place {
-            Place::Known(_) => 0,
-            Place::Table { index, offset } => self.0[index as usize].length.saturating_sub(offset),
+            AddressSource::Fixed(_) => 0,
+            AddressSource::Binding { index, offset } => self.0[index as usize].length.saturating_sub(offset),
         }
     }
 
     /// Checks that `length` bytes from `place` on are within its entry.
-    fn check_span(&self, place: Place, length: u64) -> Result<()> {
-        let Place::Table { index, offset } = place else { return Ok(()) };
+    fn check_span(&self, place: AddressSource, length: u64) -> Result<()> {
+        let AddressSource::Binding { index, offset } = place else { return Ok(()) };
         let bound = self.0[index as usize].length;
         if offset.checked_add(length).is_none_or(|end| end > bound) {
             return Err(status!(
@@ -427,29 +432,29 @@ impl Table<'_> {
 
     /// Checks all that depends on the table, so that emitting cannot fail.
     fn check(&self, program: &Program, step: &Step, queue: &Queue) -> Result<()> {
-        let special = match step.action {
+        let non_dispatch = match step.action {
             Action::Dispatch(kernargs) => return self.check_kernargs(program, kernargs),
-            Action::Special(index) => program.special(index),
+            Action::NonDispatch(index) => program.non_dispatch(index),
         };
         let shape = queue.gpu().shape();
-        match special {
-            Special::Fill { target, length, pattern } => {
+        match non_dispatch {
+            NonDispatch::Fill { target, length, pattern } => {
                 let length = length.unwrap_or_else(|| self.rest(*target));
                 self.check_span(*target, length)?;
                 plan_fill(shape, self.address(*target), length, pattern).map_err(invalid)?;
             }
-            Special::Copy { source, target, length } => {
+            NonDispatch::Copy { source, target, length } => {
                 let length = length.unwrap_or_else(|| self.rest(*source));
                 self.check_span(*source, length)?;
                 self.check_span(*target, length)?;
                 plan_copy(shape, self.address(*source), self.address(*target), length).map_err(invalid)?;
             }
-            Special::Update { length, target, .. } => {
+            NonDispatch::Update { length, target, .. } => {
                 let length = u64::from(*length);
                 self.check_span(*target, length)?;
                 plan_copy(shape, 0, self.address(*target), length).map_err(invalid)?;
             }
-            Special::IndirectDispatch { count, kernargs, .. } => {
+            NonDispatch::IndirectDispatch { count, kernargs, .. } => {
                 self.check_kernargs(program, *kernargs)?;
                 self.check_span(*count, WORKGROUP_COUNT_LENGTH as u64)?;
                 check_count_address(self.address(*count))?;
@@ -467,34 +472,34 @@ impl Table<'_> {
 
     fn emit(&self, program: &Program, step: &Step, emitter: &mut Emitter<'_>) {
         let gpu = emitter.gpu();
-        let special = match step.action {
+        let non_dispatch = match step.action {
             Action::Dispatch(kernargs) => {
                 let kernargs = self.kernargs(&program.stored, kernargs, emitter.room());
                 return emitter.dispatch(&step.packet(kernargs), step.order());
             }
-            Action::Special(index) => program.special(index),
+            Action::NonDispatch(index) => program.non_dispatch(index),
         };
-        let packet = match special {
-            Special::IndirectDispatch { launch, kernargs, count } => {
+        let packet = match non_dispatch {
+            NonDispatch::IndirectDispatch { launch, kernargs, count } => {
                 let kernargs = self.kernargs(&program.stored, *kernargs, emitter.room());
                 let header = emitter.published_header(step.order());
                 let args = launch.patch_args(self.address(*count), emitter.packet_address(1), header, kernargs);
                 let packet = launch.packet([0; 3], kernargs);
                 return emitter.patch_and_dispatch(&plan_patch_dispatch(args), &packet, step.order());
             }
-            Special::Fill { target, length, pattern } => {
+            NonDispatch::Fill { target, length, pattern } => {
                 let length = length.unwrap_or_else(|| self.rest(*target));
                 let plan = plan_fill(gpu.shape(), self.address(*target), length, pattern);
                 let launch = plan.expect("checked when the part was prepared");
                 gpu.library_packet(&launch, emitter.arguments(&launch.args.to_bytes()))
             }
-            Special::Copy { source, target, length } => {
+            NonDispatch::Copy { source, target, length } => {
                 let length = length.unwrap_or_else(|| self.rest(*source));
                 let plan = plan_copy(gpu.shape(), self.address(*source), self.address(*target), length);
                 let launch = plan.expect("checked when the part was prepared");
                 gpu.library_packet(&launch, emitter.arguments(&launch.args.to_bytes()))
             }
-            Special::Update { lines, length, target } => {
+            NonDispatch::Update { lines, length, target } => {
                 let bytes = &bytes_of(lines.of(&program.stored.templates).as_flattened())[..*length as usize];
                 emitter.update(bytes, |shape, payload| {
                     let plan = plan_copy(shape, payload, self.address(*target), bytes.len() as u64);
@@ -508,7 +513,7 @@ impl Table<'_> {
     /// The address of a dispatch's kernargs. Copies a template to the kernarg ring and then writes the bindings of this
     /// execution to the copy.
     #[inline(always)]
-    fn kernargs(&self, stored: &Storage, source: KernargSource, room: &mut KernargRoom) -> u64 {
+    fn kernargs(&self, stored: &Storage, source: KernargSource, room: &mut KernargCursor) -> u64 {
         let (is_bound, bindings, lines) = match source {
             KernargSource::Stored { address, .. } => return address,
             KernargSource::Buffer(index) => {
@@ -517,12 +522,12 @@ impl Table<'_> {
             KernargSource::Template { is_bound, bindings, lines } => (is_bound, bindings as usize, lines),
         };
         if lines.len() != 1 {
-            return self.kernargs_of_lines(bindings, lines.of(&stored.templates), room);
+            return self.kernargs_of_blocks(bindings, lines.of(&stored.templates), room);
         }
         // As nearly all are: a few moves of registers.
         let line = &stored.templates[lines.start as usize];
         let mut kernargs = room.take(size_of_val(line));
-        kernargs.write_line(line);
+        kernargs.write_block(line);
         if is_bound {
             self.bind(&mut kernargs, line.iter().take(bindings));
         }
@@ -530,7 +535,7 @@ impl Table<'_> {
     }
 
     #[inline(never)]
-    fn kernargs_of_lines(&self, bindings: usize, lines: &[Line], room: &mut KernargRoom) -> u64 {
+    fn kernargs_of_blocks(&self, bindings: usize, lines: &[KernargBlock], room: &mut KernargCursor) -> u64 {
         let words = lines.as_flattened();
         let mut kernargs = room.take(size_of_val(words));
         kernargs.write(0, bytes_of(words));
@@ -542,7 +547,7 @@ impl Table<'_> {
     #[inline(always)]
     fn bind<'b>(&self, kernargs: &mut Kernargs, bindings: impl Iterator<Item = &'b u64>) {
         for (at, word) in bindings.enumerate() {
-            if let Some((index, offset)) = Place::in_table(*word) {
+            if let Some((index, offset)) = AddressSource::in_table(*word) {
                 let address = self.0[index].address + offset;
                 kernargs.write(at * size_of::<u64>(), &address.to_le_bytes());
             }

@@ -4,8 +4,8 @@
 //! Recording ([`recorder`]) turns each command into a [`Step`] that is computed as far as possible: the packets of
 //! dispatches are complete except for the kernarg address and the signal. Kernargs that are fully known are written
 //! once, at the recording's end, to memory of the program. Others are templates that each execution ([`execute`])
-//! copies. Addresses that depend on the binding table, or on memory that is not allocated yet, are a [`Place`] that
-//! executions resolve; for a template's binding, the place is in the binding's word ([`Place::word`]). Execution
+//! copies. Addresses that depend on the binding table, or on memory that is not allocated yet, are an
+//! [`AddressSource`] that executions resolve; a template's binding has it in its word ([`AddressSource::word`]). Execution
 //! barriers become the barrier bit and fences of neighbouring packets ([`barriers`]) and have no packets of their own.
 //! Some recordings can be executed as a whole, by commands of the packet processor ([`stream`]).
 
@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 use crate::core::gpu::Gpu;
 use crate::core::gpu::kernargs::StoredKernargs;
 use crate::core::operations::launch::{IndirectArguments, Launch};
-use crate::core::profile::{FunctionRef, LaunchNote};
+use crate::core::profile::{FunctionRef, LaunchInfo};
 use crate::core::program::arena::Stored;
 use crate::core::program::stream::Stream;
 use crate::core::queue::operation::{Demand, Order};
@@ -35,12 +35,12 @@ use crate::ring::{KERNARG_ALIGNMENT, PacketBody, body_of_dispatch};
 
 /// An address that a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum AddressSource {
     /// Known since recording.
-    Known(u64),
+    Fixed(u64),
     /// `offset` bytes into entry `index` of an execution's table. The table has the binding table's slots, then the
-    /// program's late buffers.
-    Table {
+    /// program's unallocated buffers.
+    Binding {
         /// Entry.
         index: u32,
         /// Bytes from the entry's start.
@@ -48,7 +48,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl AddressSource {
     /// Set in the words of table places. No address has this bit.
     const IN_TABLE: u64 = 1 << 63;
     /// Bits of the offset in such a word; the entry's index is between the two.
@@ -68,8 +68,8 @@ impl Place {
     /// The template word for a binding at this place; none as for [`Self::table_word`].
     fn word(self) -> Option<u64> {
         match self {
-            Self::Known(address) => Some(address),
-            Self::Table { index, offset } => Self::table_word(index, offset),
+            Self::Fixed(address) => Some(address),
+            Self::Binding { index, offset } => Self::table_word(index, offset),
         }
     }
 
@@ -83,7 +83,7 @@ impl Place {
 
 /// The unit in which kernel arguments are stored. It has the size of their alignment, so that whole lines are copied to
 /// the ring.
-pub type Line = [u64; KERNARG_ALIGNMENT as usize / size_of::<u64>()];
+pub type KernargBlock = [u64; KERNARG_ALIGNMENT as usize / size_of::<u64>()];
 
 /// A contiguous span of a program's items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,8 +126,8 @@ pub enum KernargSource {
     },
     /// Copied for each execution.
     Template {
-        /// Each execution binds some of the bindings: their words are table places, see [`Place::word`]. Otherwise all
-        /// arguments are known.
+        /// Each execution binds some of the bindings: their words name table entries ([`AddressSource::word`]).
+        /// Otherwise all arguments are known.
         is_bound: bool,
         /// The number of bindings, a word each.
         bindings: u32,
@@ -158,7 +158,7 @@ impl KernargSource {
     /// Bytes of the kernarg ring that an execution uses for them.
     fn ring_bytes(self) -> usize {
         match self {
-            Self::Template { lines, .. } => lines.len() * size_of::<Line>(),
+            Self::Template { lines, .. } => lines.len() * size_of::<KernargBlock>(),
             Self::Stored { .. } | Self::Buffer(_) => 0,
         }
     }
@@ -168,7 +168,7 @@ impl KernargSource {
 #[derive(Debug, Clone, Copy)]
 pub struct ArgumentBuffer {
     /// The place of the kernargs.
-    pub place: Place,
+    pub place: AddressSource,
     /// The requirements for the place.
     pub needs: IndirectArguments,
 }
@@ -178,13 +178,13 @@ pub struct ArgumentBuffer {
 pub enum Action {
     /// A dispatch of a known grid, with these arguments.
     Dispatch(KernargSource),
-    /// Another action: an index in [`arena::Storage::specials`].
-    Special(u32),
+    /// Another action: an index in [`arena::Storage::non_dispatches`].
+    NonDispatch(u32),
 }
 
 /// An action that is not a dispatch of a known grid.
 #[derive(Debug)]
-pub enum Special {
+pub enum NonDispatch {
     /// A dispatch whose workgroup counts the device reads just before.
     IndirectDispatch {
         /// The launch; its grid is not known.
@@ -192,46 +192,48 @@ pub enum Special {
         /// The arguments, never stored ones: the device writes into a template, and never into the caller's buffer.
         kernargs: KernargSource,
         /// The place of three u32.
-        count: Place,
+        count: AddressSource,
     },
-    /// A fill of a place that is resolved late: kernel and grid depend on the address.
+    /// A fill of a place that is resolved at execution: kernel and grid depend on the address.
     Fill {
         /// First byte.
-        target: Place,
+        target: AddressSource,
         /// Bytes; none for the whole entry.
         length: Option<u64>,
         /// 1, 2 or 4 bytes.
         pattern: SmallVec<[u8; 4]>,
     },
-    /// A copy between two places, at least one of which is resolved late.
+    /// A copy between two places, at least one of which is resolved at execution.
     Copy {
         /// First byte read.
-        source: Place,
+        source: AddressSource,
         /// First byte written.
-        target: Place,
+        target: AddressSource,
         /// Bytes; none for the whole entry of the source.
         length: Option<u64>,
     },
-    /// An update of a place that is resolved late.
+    /// An update of a place that is resolved at execution.
     Update {
         /// The bytes: these lines of [`arena::Storage::templates`].
         lines: Span,
         /// The number of bytes.
         length: u32,
         /// First byte written.
-        target: Place,
+        target: AddressSource,
     },
 }
 
-impl Special {
+impl NonDispatch {
     /// The packets and kernarg bytes that an execution needs for it.
     fn needs(&self) -> (u32, usize) {
-        const LINE_BYTES: usize = size_of::<Line>();
+        const BLOCK_BYTES: usize = size_of::<KernargBlock>();
         match self {
             // The patch kernel has arguments of its own.
-            Self::IndirectDispatch { kernargs, .. } => (2, kernargs.ring_bytes() + LINE_BYTES),
-            Self::Fill { .. } | Self::Copy { .. } => (1, LINE_BYTES),
-            Self::Update { length, .. } => (1, (UPDATE_PAYLOAD_OFFSET + *length as usize).next_multiple_of(LINE_BYTES)),
+            Self::IndirectDispatch { kernargs, .. } => (2, kernargs.ring_bytes() + BLOCK_BYTES),
+            Self::Fill { .. } | Self::Copy { .. } => (1, BLOCK_BYTES),
+            Self::Update { length, .. } => {
+                (1, (UPDATE_PAYLOAD_OFFSET + *length as usize).next_multiple_of(BLOCK_BYTES))
+            }
         }
     }
 }
@@ -296,10 +298,10 @@ impl Step {
         Self { head, action: Action::Dispatch(kernargs), command, index }
     }
 
-    /// A step with the special action of this index.
-    pub fn special(special: u32, command: u32, index: u32) -> Self {
+    /// A step with the action of this index.
+    pub fn non_dispatch(non_dispatch: u32, command: u32, index: u32) -> Self {
         let head = [UNORDERED.header().0.into(), 0, 0, 0, 0];
-        Self { head, action: Action::Special(special), command, index }
+        Self { head, action: Action::NonDispatch(non_dispatch), command, index }
     }
 
     fn header(&self) -> PacketHeader {
@@ -348,7 +350,7 @@ impl Step {
 
     /// The lines of a dispatch's arguments that are fully known and copied for each execution.
     #[inline(always)]
-    fn known_lines(&self) -> Option<Span> {
+    fn known_blocks(&self) -> Option<Span> {
         match self.action {
             Action::Dispatch(KernargSource::Template { is_bound: false, lines, .. }) => Some(lines),
             _ => None,
@@ -384,19 +386,19 @@ impl Program {
 
     /// The slots of the binding table that commands use.
     pub fn used_slots(&self) -> impl Iterator<Item = usize> {
-        self.stored.reach.iter().enumerate().filter_map(|(slot, reach)| (*reach > 0).then_some(slot))
+        self.stored.slot_extents.iter().enumerate().filter_map(|(slot, reach)| (*reach > 0).then_some(slot))
     }
 
-    /// The special action of this index.
-    pub fn special(&self, index: u32) -> &Special {
-        &self.stored.specials[index as usize]
+    /// The action of this index.
+    pub fn non_dispatch(&self, index: u32) -> &NonDispatch {
+        &self.stored.non_dispatches[index as usize]
     }
 
     /// The packets and kernarg bytes that an execution needs for a step.
     fn needs(&self, step: &Step) -> (u32, usize) {
         match step.action {
             Action::Dispatch(kernargs) => (1, kernargs.ring_bytes()),
-            Action::Special(index) => self.special(index).needs(),
+            Action::NonDispatch(index) => self.non_dispatch(index).needs(),
         }
     }
 
@@ -407,15 +409,17 @@ impl Program {
     }
 
     /// The launch of a step for profiles; without a function if it is a transfer.
-    pub fn launch_note(&self, step: &Step) -> LaunchNote {
+    pub fn launch_info(&self, step: &Step) -> LaunchInfo {
         let ((workgroup_count, workgroup_size), indirect) = match step.action {
             Action::Dispatch(_) => (records::geometry(&step.packet(0)), false),
-            Action::Special(index) => match self.special(index) {
-                Special::IndirectDispatch { launch, .. } => (([0; 3], launch.shape.size.map(u32::from)), true),
-                Special::Fill { .. } | Special::Copy { .. } | Special::Update { .. } => (([0; 3], [0; 3]), false),
+            Action::NonDispatch(index) => match self.non_dispatch(index) {
+                NonDispatch::IndirectDispatch { launch, .. } => (([0; 3], launch.shape.size.map(u32::from)), true),
+                NonDispatch::Fill { .. } | NonDispatch::Copy { .. } | NonDispatch::Update { .. } => {
+                    (([0; 3], [0; 3]), false)
+                }
             },
         };
-        LaunchNote {
+        LaunchInfo {
             function: self.stored.commands[step.command as usize].function,
             command_index: step.index,
             workgroup_count,
@@ -435,15 +439,15 @@ mod tests {
     #[test]
     fn words_of_templates_are_addresses_or_places_in_a_table() {
         let address = 0xffff_ffff_ffff_fff0 >> 1;
-        assert_eq!(Place::Known(address).word(), Some(address));
-        assert_eq!(Place::in_table(address), None);
-        let (entries, offsets) = (1 << Place::ENTRY_BITS, 1 << Place::OFFSET_BITS);
+        assert_eq!(AddressSource::Fixed(address).word(), Some(address));
+        assert_eq!(AddressSource::in_table(address), None);
+        let (entries, offsets) = (1 << AddressSource::ENTRY_BITS, 1 << AddressSource::OFFSET_BITS);
         for (index, offset) in [(0, 0), (3, 0x100), (entries - 1, offsets - 1)] {
-            let word = Place::Table { index, offset }.word().expect("few entries and bytes");
-            assert_eq!(Place::in_table(word), Some((index as usize, offset)));
+            let word = AddressSource::Binding { index, offset }.word().expect("few entries and bytes");
+            assert_eq!(AddressSource::in_table(word), Some((index as usize, offset)));
         }
-        assert_eq!(Place::Table { index: entries, offset: 0 }.word(), None);
-        assert_eq!(Place::Table { index: 0, offset: offsets }.word(), None);
+        assert_eq!(AddressSource::Binding { index: entries, offset: 0 }.word(), None);
+        assert_eq!(AddressSource::Binding { index: 0, offset: offsets }.word(), None);
     }
 
     #[test]

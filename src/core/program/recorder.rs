@@ -18,12 +18,13 @@ use crate::core::operations::launch::{ArgumentLayout, IndirectArguments, Launch}
 use crate::core::operations::transfer::{check_pattern, invalid};
 use crate::core::profile::FunctionRef;
 use crate::core::program::arena::{Arena, Scratch, Storage, Stored};
-use crate::core::program::recorder::places::{Target, bind_usual, keep};
+use crate::core::program::recorder::places::{Target, bind_common, keep};
 use crate::core::program::stream::Stream;
 use crate::core::program::{
-    Action, ArgumentBuffer, Command, KernargSource, Line, Place, Program, Recording, Span, Special, Step,
+    Action, AddressSource, ArgumentBuffer, Command, KernargBlock, KernargSource, NonDispatch, Program, Recording, Span,
+    Step,
 };
-use crate::core::queue::operation::{Demand, Image};
+use crate::core::queue::operation::{Demand, KernargSink};
 use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{
     Borrowed, BufferRef, BufferRefs, CommandBufferMode, CommandCategories, Fallible, HalResource, RawExecutable,
@@ -50,7 +51,7 @@ type Executable<'a> = Borrowed<'a, RawExecutable>;
 const FEW_SLOTS: usize = 64;
 
 /// Bytes of a line.
-const LINE_BYTES: usize = size_of::<Line>();
+const BLOCK_BYTES: usize = size_of::<KernargBlock>();
 
 /// A recording under way.
 #[derive(Debug)]
@@ -90,8 +91,8 @@ impl Recorder {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let recording = Recording { id, mode, categories, affinity };
         let mut storage = Stored::new(arena);
-        storage.reach.try_resize(slots.min(FEW_SLOTS), 0)?;
-        storage.first_late = slots.min(Place::MOST_ENTRIES);
+        storage.slot_extents.try_resize(slots.min(FEW_SLOTS), 0)?;
+        storage.first_unallocated = slots.min(AddressSource::MOST_ENTRIES);
         Ok(Self {
             recording,
             slots,
@@ -103,7 +104,7 @@ impl Recorder {
             more_packets: 0,
             kernarg_bytes: 0,
             // At least what nearly every step does.
-            largest: Demand { packets: 1, kernarg_bytes: LINE_BYTES as u64, overlapping: true, ..Demand::default() },
+            largest: Demand { packets: 1, kernarg_bytes: BLOCK_BYTES as u64, overlapping: true, ..Demand::default() },
             open_debug_groups: 0,
         })
     }
@@ -127,7 +128,7 @@ impl Recorder {
         let index = self.count_command();
         let storage = &mut *self.storage;
         storage.barriers.try_push(index)?;
-        storage.marks.add(storage.steps.len(), scope)
+        storage.pending_barriers.add(storage.steps.len(), scope)
     }
 
     /// Makes writes to `target` before the last barrier visible outside the GPU.
@@ -137,7 +138,7 @@ impl Recorder {
     #[cfg_attr(not(iree_command_buffer_flush), allow(dead_code, reason = "IREE 3.12 has no such command"))]
     pub fn flush(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
-        self.storage.marks.flush();
+        self.storage.pending_barriers.flush();
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl Recorder {
     #[cfg_attr(not(iree_command_buffer_flush), allow(dead_code, reason = "IREE 3.12 has no such command"))]
     pub fn invalidate(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
-        self.storage.marks.invalidate();
+        self.storage.pending_barriers.invalidate();
         Ok(())
     }
 
@@ -182,18 +183,18 @@ impl Recorder {
     /// Unusable buffers or slots; a grid that is too large.
     #[inline(always)]
     pub fn dispatch(&mut self, dispatch: Dispatch<'_>, count: &[u32; 3]) -> Result<()> {
-        match dispatch.launch.usual_grid(count) {
+        match dispatch.launch.grid_if_nonzero(count) {
             // The usual dispatch: bindings and constants are all of its kernargs, and fit a line.
-            Some(grid) if dispatch.launch.fits_line => self.dispatch_of_a_line(dispatch, grid),
+            Some(grid) if dispatch.launch.fits_one_block => self.dispatch_of_one_block(dispatch, grid),
             _ => self.other_dispatch(dispatch, *count),
         }
     }
 
-    /// Records a dispatch with [`Launch::fits_line`]. The step is pushed first, as if all arguments were known, so that
-    /// few values stay in registers meanwhile. If memory runs out, the recording is unchanged except for the command
+    /// Records a dispatch with [`Launch::fits_one_block`]. The step is pushed first, as if all arguments were known, so
+    /// that few values stay in registers meanwhile. If memory runs out, the recording is unchanged except for the command
     /// count.
     #[inline(always)]
-    fn dispatch_of_a_line(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Result<()> {
+    fn dispatch_of_one_block(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Result<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;
         let (command, index) = (self.dispatch_command(executable, launch.function)?, self.count_command());
         let mut storage = &mut *self.storage;
@@ -204,21 +205,21 @@ impl Recorder {
         // In place: a line that was made elsewhere, word by word, would be copied before its words have arrived there.
         storage.templates.try_push([0; _]).inspect_err(|_| storage.steps.truncate(step))?;
         if !constants.is_empty() {
-            image(storage, lines).put(size_of::<u64>() * binding_count, constants);
+            sink(storage, lines).write_bytes(size_of::<u64>() * binding_count, constants);
         }
-        let (written, mut all) = bind_usual(storage, lines, bindings, self.retains);
+        let (written, mut all) = bind_common(storage, lines, bindings, self.retains);
         if written < binding_count {
             let rest = self.bind_rest(lines, bindings, written);
             storage = &mut *self.storage;
             all |= rest.inspect_err(|_| storage.steps.truncate(step))?;
         }
-        let is_bound = Place::in_table(all).is_some();
+        let is_bound = AddressSource::in_table(all).is_some();
         if let Action::Dispatch(KernargSource::Template { is_bound: bound, .. }) = &mut storage.steps[step].action {
             *bound = is_bound;
         }
         if is_bound || self.recording.is_one_shot() {
             // No more than the largest is at least.
-            self.kernarg_bytes += LINE_BYTES as u64;
+            self.kernarg_bytes += BLOCK_BYTES as u64;
         } else {
             self.has_stored = true;
         }
@@ -235,7 +236,7 @@ impl Recorder {
         }
         let grid = launch.grid(count)?;
         // All or nothing.
-        self.storage.checked.make_room(1)?;
+        self.storage.steps_to_validate.make_room(1)?;
         let kernargs = match launch.layout {
             ArgumentLayout::Indirect(needs) => self.argument_buffer(needs, bindings)?,
             _ => self.kernargs(launch, count, constants, bindings)?,
@@ -244,7 +245,7 @@ impl Recorder {
         let step = self.storage.steps.len() as u32;
         self.push_dispatch(launch.packet(grid, 0), kernargs, command, index)?;
         if let KernargSource::Buffer(_) = kernargs {
-            self.storage.checked.push(step);
+            self.storage.steps_to_validate.push(step);
         }
         Ok(())
     }
@@ -264,7 +265,7 @@ impl Recorder {
             _ => self.kernargs(launch, [0; 3], constants, bindings)?,
         };
         let command = self.dispatch_command(executable, launch.function)?;
-        self.push_special(Special::IndirectDispatch { launch: *launch, kernargs, count }, command, index)
+        self.push_non_dispatch(NonDispatch::IndirectDispatch { launch: *launch, kernargs, count }, command, index)
     }
 
     /// Repeats `pattern` over `target`.
@@ -278,13 +279,13 @@ impl Recorder {
         let command = (CommandKind::Fill, length.unwrap_or(0));
         match (place, length) {
             (_, Some(0)) => Ok(()),
-            (Place::Known(address), Some(length)) => {
+            (AddressSource::Fixed(address), Some(length)) => {
                 let launch = plan_fill(self.gpu().shape(), address, length, pattern).map_err(invalid)?;
                 self.library_dispatch(self.gpu().library_packet(&launch, 0), command, index, &launch.args.to_bytes())
             }
             _ => {
-                let special = Special::Fill { target: place, length, pattern: SmallVec::from_slice(pattern) };
-                self.push_transfer(special, command, index)
+                let non_dispatch = NonDispatch::Fill { target: place, length, pattern: SmallVec::from_slice(pattern) };
+                self.push_transfer(non_dispatch, command, index)
             }
         }
     }
@@ -307,11 +308,13 @@ impl Recorder {
         }
         match (source.place, target.place, length) {
             (_, _, Some(0)) => Ok(()),
-            (Place::Known(from), Place::Known(to), Some(length)) => {
+            (AddressSource::Fixed(from), AddressSource::Fixed(to), Some(length)) => {
                 let launch = plan_copy(self.gpu().shape(), from, to, length).map_err(invalid)?;
                 self.library_dispatch(self.gpu().library_packet(&launch, 0), command, index, &launch.args.to_bytes())
             }
-            (source, target, length) => self.push_transfer(Special::Copy { source, target, length }, command, index),
+            (source, target, length) => {
+                self.push_transfer(NonDispatch::Copy { source, target, length }, command, index)
+            }
         }
     }
 
@@ -326,9 +329,9 @@ impl Recorder {
         }
         let target = self.target(target)?.place;
         let lines = append(&mut self.storage.templates, bytes.len())?;
-        image(&mut self.storage, lines).put(0, bytes);
-        let special = Special::Update { lines, length: bytes.len() as u32, target };
-        self.push_transfer(special, (CommandKind::Update, bytes.len() as u64), index)
+        sink(&mut self.storage, lines).write_bytes(0, bytes);
+        let non_dispatch = NonDispatch::Update { lines, length: bytes.len() as u32, target };
+        self.push_transfer(non_dispatch, (CommandKind::Update, bytes.len() as u64), index)
     }
 
     /// Ends the recording and writes the kernargs that are known.
@@ -341,8 +344,8 @@ impl Recorder {
             return Err(status!(FAILED_PRECONDITION, "{open} debug groups are open at the end of the recording"));
         }
         let storage = &mut *self.storage;
-        storage.marks.apply(&mut storage.steps);
-        storage.marks.clear();
+        storage.pending_barriers.apply(&mut storage.steps);
+        storage.pending_barriers.clear();
         let (mut stored_kernargs, mut stream) = (None, None);
         if !self.recording.is_one_shot() && (self.has_stored || self.gpu().streams().is_some()) {
             let mut scratch = self.storage.arena().scratch();
@@ -350,7 +353,7 @@ impl Recorder {
             if let (Ok(_), Some(streams)) = (&written, self.gpu().streams()) {
                 stream = self.stream(streams, &mut scratch);
             }
-            self.storage.arena().give_scratch(scratch);
+            self.storage.arena().recycle_scratch(scratch);
             stored_kernargs = written?;
             if let (Some(made), Some(streams)) = (stream.take(), self.gpu().streams()) {
                 stream = Some(made.publish(streams)?);
@@ -369,12 +372,12 @@ impl Recorder {
     }
 
     /// Writes known arguments to their final memory, by way of `lines`, which is empty.
-    fn store_kernargs(&mut self, lines: &mut Vec<Line>) -> Result<Option<StoredKernargs>> {
+    fn store_kernargs(&mut self, lines: &mut Vec<KernargBlock>) -> Result<Option<StoredKernargs>> {
         if !self.has_stored {
             return Ok(None);
         }
         // Executions would take room for others.
-        self.storage.take_known_lines(self.kernarg_bytes == 0, lines)?;
+        self.storage.take_known_blocks(self.kernarg_bytes == 0, lines)?;
         let stored = match bytes_of(lines.as_flattened()) {
             [] => None,
             arguments => Some(StoredKernargs::new(self.gpu(), Contents::Kernargs, arguments)?),
@@ -385,7 +388,7 @@ impl Recorder {
                 && let KernargSource::Template { is_bound: false, bindings, lines } = *kernargs
             {
                 *kernargs = KernargSource::Stored { bindings, address };
-                address += (lines.len() * LINE_BYTES) as u64;
+                address += (lines.len() * BLOCK_BYTES) as u64;
             }
         }
         Ok(stored)
@@ -410,26 +413,31 @@ impl Recorder {
     }
 
     /// Adds a step that executions have to check.
-    fn push_special(&mut self, special: Special, command: u32, index: u32) -> Result<()> {
-        let (packets, bytes) = special.needs();
+    fn push_non_dispatch(&mut self, non_dispatch: NonDispatch, command: u32, index: u32) -> Result<()> {
+        let (packets, bytes) = non_dispatch.needs();
         let storage = &mut *self.storage;
         // All or nothing.
-        storage.checked.make_room(1)?;
+        storage.steps_to_validate.make_room(1)?;
         storage.steps.make_room(1)?;
-        storage.specials.make_room(1)?;
-        storage.checked.push(storage.steps.len() as u32);
-        storage.steps.push(Step::special(storage.specials.len() as u32, command, index));
-        storage.specials.push(special);
+        storage.non_dispatches.make_room(1)?;
+        storage.steps_to_validate.push(storage.steps.len() as u32);
+        storage.steps.push(Step::non_dispatch(storage.non_dispatches.len() as u32, command, index));
+        storage.non_dispatches.push(non_dispatch);
         self.more_packets += packets - 1;
         self.largest.packets = self.largest.packets.max(packets);
         self.take_kernargs(bytes);
         Ok(())
     }
 
-    /// Adds a transfer of `length` bytes as a special step.
-    fn push_transfer(&mut self, special: Special, (kind, length): (CommandKind, u64), index: u32) -> Result<()> {
+    /// Adds a transfer of `length` bytes as a step that is no dispatch.
+    fn push_transfer(
+        &mut self,
+        non_dispatch: NonDispatch,
+        (kind, length): (CommandKind, u64),
+        index: u32,
+    ) -> Result<()> {
         let command = self.push_command(Command { kind, length, ..Command::default() })?;
-        self.push_special(special, command, index)
+        self.push_non_dispatch(non_dispatch, command, index)
     }
 
     /// Appends the command of the next step.
@@ -483,7 +491,7 @@ impl Recorder {
         args: &[u8],
     ) -> Result<()> {
         let lines = append(&mut self.storage.templates, args.len())?;
-        image(&mut self.storage, lines).put(0, args);
+        sink(&mut self.storage, lines).write_bytes(0, args);
         let command = self.push_command(Command { kind, length, ..Command::default() })?;
         self.push_dispatch(packet, KernargSource::Template { is_bound: false, bindings: 0, lines }, command, index)
     }
@@ -495,7 +503,7 @@ impl Recorder {
         let Target { place, length } = self.target(binding)?;
         // The length of a whole slot shows at execution.
         length.map_or(Ok(()), |length| needs.check_length(length))?;
-        if let Place::Known(address) = place {
+        if let AddressSource::Fixed(address) = place {
             needs.check_address(address)?;
         }
         let index = self.storage.argument_buffers.len() as u32;
@@ -513,13 +521,13 @@ impl Recorder {
     ) -> Result<KernargSource> {
         let length = launch.kernarg_length(bindings.len(), constants.len());
         let lines = append(&mut self.storage.templates, length)?;
-        let (written, mut all) = bind_usual(&mut self.storage, lines, bindings, self.retains);
+        let (written, mut all) = bind_common(&mut self.storage, lines, bindings, self.retains);
         if written < bindings.len() {
             all |= self.bind_rest(lines, bindings, written)?;
         }
-        let is_bound = Place::in_table(all).is_some();
+        let is_bound = AddressSource::in_table(all).is_some();
         launch.write_constants(
-            &mut image(&mut self.storage, lines),
+            &mut sink(&mut self.storage, lines),
             bindings.len() * size_of::<u64>(),
             length,
             constants,
@@ -531,16 +539,16 @@ impl Recorder {
 
 /// The bytes of `lines`, the last templates.
 #[inline(always)]
-fn image(storage: &mut Storage, lines: Span) -> LineImage<'_> {
-    LineImage(bytes_of_mut(storage.templates[lines.start as usize..].as_flattened_mut()))
+fn sink(storage: &mut Storage, lines: Span) -> TemplateSink<'_> {
+    TemplateSink(bytes_of_mut(storage.templates[lines.start as usize..].as_flattened_mut()))
 }
 
 /// Zeroed lines to which kernargs are written.
-struct LineImage<'a>(&'a mut [u8]);
+struct TemplateSink<'a>(&'a mut [u8]);
 
-impl Image for LineImage<'_> {
+impl KernargSink for TemplateSink<'_> {
     #[inline(always)]
-    fn put(&mut self, offset: usize, bytes: &[u8]) {
+    fn write_bytes(&mut self, offset: usize, bytes: &[u8]) {
         let target = &mut self.0[offset..offset + bytes.len()];
         // For the usual sizes of constants, the compiler emits register moves instead of a call.
         match bytes.len() {
@@ -554,13 +562,13 @@ impl Image for LineImage<'_> {
 
 /// Appends zeroed lines for `length` bytes to `lines`, and returns their span.
 #[inline(always)]
-fn append(lines: &mut Vec<Line>, length: usize) -> Result<Span> {
+fn append(lines: &mut Vec<KernargBlock>, length: usize) -> Result<Span> {
     let start = lines.len();
     // As nearly all have: one.
-    if (1..=LINE_BYTES).contains(&length) {
+    if (1..=BLOCK_BYTES).contains(&length) {
         lines.try_push([0; _])?;
         return Ok(Span::new(start, start + 1));
     }
-    lines.try_resize(start + length.div_ceil(LINE_BYTES), [0; _])?;
+    lines.try_resize(start + length.div_ceil(BLOCK_BYTES), [0; _])?;
     Ok(Span::new(start, lines.len()))
 }

@@ -3,18 +3,18 @@
 
 use hsa_abi::KernelDispatchPacket;
 
-use super::{Action, KernargSource, Place, Program, Special, Step};
+use super::{Action, AddressSource, KernargSource, NonDispatch, Program, Step};
 use crate::core::profile::metadata::CommandRecords;
-use crate::core::profile::{FunctionRef, Subject};
+use crate::core::profile::{EventInfo, FunctionRef};
 use crate::ffi::profile::schema::{CommandBufferRecord, CommandKind, CommandRecord, QueueEventKind, Record, flags};
 
 impl Program {
     /// The description of an execution.
-    pub fn subject(&self) -> Subject {
-        Subject {
+    pub fn profile_event(&self) -> EventInfo {
+        EventInfo {
             operations: self.stored.steps.len() as u32,
             command_buffer: self.recording.id,
-            ..Subject::of(QueueEventKind::Execute)
+            ..EventInfo::of(QueueEventKind::Execute)
         }
     }
 
@@ -55,8 +55,8 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
         record.executable_id = command.function.executable;
         record.function_ordinal = command.function.ordinal;
     }
-    let place = |record: &mut CommandRecord, place: Place, is_source: bool| {
-        let Place::Table { index, offset } = place else { return };
+    let place = |record: &mut CommandRecord, place: AddressSource, is_source: bool| {
+        let AddressSource::Binding { index, offset } = place else { return };
         record.flags |= flags::COMMAND_DYNAMIC_BINDINGS;
         match is_source {
             true => (record.source_ordinal, record.source_offset) = (index, offset),
@@ -71,14 +71,14 @@ fn step_record(program: &Program, step: &Step) -> CommandRecord {
                 (record.workgroup_count, record.workgroup_size) = geometry(&step.packet(0));
             }
         }
-        Action::Special(index) => match program.special(index) {
-            Special::IndirectDispatch { launch, kernargs, .. } => {
+        Action::NonDispatch(index) => match program.non_dispatch(index) {
+            NonDispatch::IndirectDispatch { launch, kernargs, .. } => {
                 record.flags |= kernarg_flags(program, *kernargs) | flags::COMMAND_INDIRECT_PARAMETERS;
                 record.binding_count = kernargs.bindings();
                 record.workgroup_size = launch.shape.size.map(u32::from);
             }
-            Special::Fill { target, .. } | Special::Update { target, .. } => place(&mut record, *target, false),
-            Special::Copy { source, target, .. } => {
+            NonDispatch::Fill { target, .. } | NonDispatch::Update { target, .. } => place(&mut record, *target, false),
+            NonDispatch::Copy { source, target, .. } => {
                 place(&mut record, *source, true);
                 place(&mut record, *target, false);
             }
@@ -92,7 +92,7 @@ fn kernarg_flags(program: &Program, kernargs: KernargSource) -> u32 {
         KernargSource::Stored { .. } => return flags::COMMAND_PREPUBLISHED_ARGUMENTS,
         KernargSource::Template { is_bound, .. } => is_bound,
         KernargSource::Buffer(index) => {
-            matches!(program.stored.argument_buffers[index as usize].place, Place::Table { .. })
+            matches!(program.stored.argument_buffers[index as usize].place, AddressSource::Binding { .. })
         }
     };
     if is_dynamic { flags::COMMAND_DYNAMIC_BINDINGS } else { flags::COMMAND_STATIC_BINDINGS }

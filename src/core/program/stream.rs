@@ -39,7 +39,7 @@ use crate::core::gpu::commands::Commands;
 use crate::core::gpu::kernargs::{Contents, StoredKernargs};
 use crate::core::gpu::streams::{Dialect, KernelState, Streams};
 use crate::core::program::arena::{Scratch, Storage};
-use crate::core::program::{Action, KernargSource, Line, Place, Program, Recording, Step};
+use crate::core::program::{Action, AddressSource, KernargBlock, KernargSource, Program, Recording, Step};
 use crate::core::queue::operation::Order;
 use crate::core::queue::shared::Epochs;
 use crate::core::queue::{Queue, pm4};
@@ -94,7 +94,7 @@ impl Stream {
             return Ok(None);
         }
         // Recorded steps that are not such dispatches are in one of these lists.
-        if !storage.specials.is_empty() || !storage.argument_buffers.is_empty() {
+        if !storage.non_dispatches.is_empty() || !storage.argument_buffers.is_empty() {
             return Ok(None);
         }
         let bound = Bound::new(gpu, storage, &mut scratch.bound)?;
@@ -196,7 +196,7 @@ impl Bound {
             return Ok(None);
         }
         let fixups =
-            storage.bound().flat_map(|(bindings, _)| bindings).filter(|word| Place::in_table(**word).is_some());
+            storage.bound().flat_map(|(bindings, _)| bindings).filter(|word| AddressSource::in_table(**word).is_some());
         bytes.make_room(length + fixups.count() * size_of::<Fixup>())?;
         for (_, lines) in storage.bound() {
             bytes.extend_from_slice(bytes_of(lines.as_flattened()));
@@ -204,7 +204,7 @@ impl Bound {
         let mut start = 0;
         for (bindings, lines) in storage.bound() {
             for (at, word) in bindings.iter().enumerate() {
-                if let Some((index, offset)) = Place::in_table(*word) {
+                if let Some((index, offset)) = AddressSource::in_table(*word) {
                     let target = (start + at * size_of::<u64>()) as u32;
                     bytes.extend(Fixup { offset, target, index: index as u32 }.to_bytes());
                 }
@@ -254,7 +254,7 @@ fn write(
             Action::Dispatch(KernargSource::Stored { address, .. }) => address,
             Action::Dispatch(KernargSource::Template { lines, .. }) => {
                 let address = bound;
-                bound += (lines.len() * size_of::<Line>()) as u64;
+                bound += (lines.len() * size_of::<KernargBlock>()) as u64;
                 address
             }
             _ => return None,
@@ -491,7 +491,7 @@ mod tests {
         assert!(write(&[step(1, 1, 0, 65_537)], Dialect::Gfx10, 0).is_none(), "too much LDS");
         let partial = step_of(1, [64, 1, 1], [65, 2, 1], 0, 0);
         assert!(write(&[partial], Dialect::Gfx10, 0).is_none(), "a partial workgroup");
-        let other = Step::special(0, 0, 0);
+        let other = Step::non_dispatch(0, 0, 0);
         assert!(write(&[other], Dialect::Gfx10, 0).is_none(), "no dispatch");
     }
 }

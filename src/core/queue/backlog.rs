@@ -9,16 +9,16 @@ use parking_lot::Mutex;
 
 use crate::core::queue::Queue;
 use crate::core::queue::blocked::{Blocked, Releases};
-use crate::core::queue::deferred::{DeferredList, Ready};
+use crate::core::queue::deferred::{DeferredList, PendingSubmission};
 
 /// The submissions of a queue that are not in its rings.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     /// Submissions for the submission thread, oldest first. Each owns a list node, so that no push needs a large
     /// allocation.
-    pub(super) ready: Mutex<LinkedList<Ready>>,
+    pub(super) ready: Mutex<LinkedList<PendingSubmission>>,
     /// The number of submissions that wait for ring space.
-    line: Arc<AtomicUsize>,
+    ring_waiters: Arc<AtomicUsize>,
     /// Submissions that wait for semaphores.
     pub(super) deferred: Mutex<DeferredList>,
     /// Submissions that wait for memory, by their addresses.
@@ -39,29 +39,29 @@ impl Queue {
     }
 
     /// Puts a submission on the ready list and calls the submission thread, which goes on with it.
-    pub fn add_ready(&self, ready: Ready) {
+    pub fn add_ready(&self, ready: PendingSubmission) {
         self.backlog.ready.lock().push_back(ready);
         self.wakeup.call();
     }
 
     /// True if submissions wait for ring space. Later submissions must not overtake them.
     #[inline]
-    pub fn has_line(&self) -> bool {
-        self.backlog.line.load(Ordering::Relaxed) != 0
+    pub fn has_ring_waiters(&self) -> bool {
+        self.backlog.ring_waiters.load(Ordering::Relaxed) != 0
     }
 
     /// The number of submissions that wait for ring space.
-    pub fn line(&self) -> &Arc<AtomicUsize> {
-        &self.backlog.line
+    pub fn ring_waiters(&self) -> &Arc<AtomicUsize> {
+        &self.backlog.ring_waiters
     }
 
     /// The submissions to go on with, oldest first.
-    pub fn take_ready(&self) -> LinkedList<Ready> {
+    pub fn take_ready(&self) -> LinkedList<PendingSubmission> {
         std::mem::take(&mut *self.backlog.ready.lock())
     }
 
     /// Puts back, at the front of the ready list, submissions that wait for the next drain.
-    pub fn park(&self, mut parked: LinkedList<Ready>) {
+    pub fn park(&self, mut parked: LinkedList<PendingSubmission>) {
         if !parked.is_empty() {
             let mut ready = self.backlog.ready.lock();
             parked.append(&mut ready);

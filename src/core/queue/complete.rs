@@ -15,8 +15,8 @@ use smallvec::SmallVec;
 
 use crate::core::memory::transient::Transient;
 use crate::core::queue::Queue;
-use crate::core::queue::drain::Draining;
-use crate::core::queue::resources::Resources;
+use crate::core::queue::drain::DrainGuard;
+use crate::core::queue::retained::RetainedSet;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::Trace;
 use crate::ffi::{Frontier, HalRef, Status, zone};
@@ -76,7 +76,7 @@ pub struct Record {
     /// Semaphores to advance.
     pub signals: SignalList,
     /// Objects to release.
-    pub keep: Resources,
+    pub retained: RetainedSet,
     /// The action before the semaphores advance.
     pub action: CompletionAction,
     /// Positions to reclaim up to.
@@ -86,13 +86,13 @@ pub struct Record {
 impl Record {
     /// The record of a part that signals nothing: more parts of its operation follow.
     pub fn part(ends: RingEnds) -> Self {
-        Self { signals: SignalList::default(), keep: Resources::NONE, action: CompletionAction::None, ends }
+        Self { signals: SignalList::default(), retained: RetainedSet::NONE, action: CompletionAction::None, ends }
     }
 
     fn complete(self, queue: &Queue, epoch: u64) {
         self.action.complete(queue, epoch);
         self.signals.publish(queue.axis(), epoch);
-        queue.release(self.keep);
+        queue.release(self.retained);
     }
 
     fn fail(self, failure: &Status) {
@@ -102,13 +102,13 @@ impl Record {
 }
 
 /// Handles the epochs that are complete now, up to `last`.
-pub fn drain(draining: &mut Draining<'_>, last: u64) {
+pub fn drain(draining: &mut DrainGuard<'_>, last: u64) {
     zone!("drain");
     let queue = draining.queue();
-    draining.tell_new_groups();
+    draining.report_to_new_groups();
     let completed = completed_epoch(queue.epoch_value()).min(last);
     while let Some((epoch, batch)) = take_batch(draining, completed) {
-        draining.tell_groups(epoch);
+        draining.report_to_groups(epoch);
         for (epoch, record) in batch {
             record.complete(queue, epoch);
         }
@@ -137,7 +137,7 @@ type Batch = SmallVec<[(u64, Record); 8]>;
 
 /// Takes out the next few records up to epoch `completed`. Returns them with the last one's epoch; none if there are
 /// none.
-fn take_batch(draining: &mut Draining<'_>, completed: u64) -> Option<(u64, Batch)> {
+fn take_batch(draining: &mut DrainGuard<'_>, completed: u64) -> Option<(u64, Batch)> {
     let queue = draining.queue();
     let mut batch = Batch::new();
     while batch.len() < batch.inline_size() {

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::core::queue::Queue;
 use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::operation::Operation;
-use crate::core::queue::resources::Resources;
+use crate::core::queue::retained::RetainedSet;
 use crate::core::queue::timeline::SignalList;
 use crate::core::queue::waits::EpochWaits;
 use crate::ffi::{
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Work {
 
 /// A submission whose waits are over, or that waits for ring space.
 #[derive(Debug)]
-pub struct Ready {
+pub struct PendingSubmission {
     /// The work.
     pub work: Work,
     /// Waits that become packets in front of it.
@@ -49,14 +49,14 @@ pub struct Ready {
     /// The semaphores to signal.
     pub signals: SignalList,
     /// The objects that the work keeps alive; none if it was not asked for them yet.
-    pub keep: Option<Resources>,
+    pub retained: Option<RetainedSet>,
     /// The failure of a wait: the work must not run.
     pub failure: Option<Status>,
     /// Set while the submission waits for ring space: later submissions must not overtake it.
-    pub place: Option<PlaceInLine>,
+    pub waiter: Option<RingWaiter>,
 }
 
-impl Ready {
+impl PendingSubmission {
     /// True if the submission needs ring space.
     pub fn wants_room(&self) -> bool {
         self.failure.is_none() && matches!(self.work, Work::Packets(_))
@@ -66,9 +66,9 @@ impl Ready {
 /// Counts a submission that waits for ring space while it lives. While there are any, later submissions do not overtake
 /// them: otherwise small submissions could keep a large one out of the rings for ever.
 #[derive(Debug)]
-pub struct PlaceInLine(Arc<AtomicUsize>);
+pub struct RingWaiter(Arc<AtomicUsize>);
 
-impl PlaceInLine {
+impl RingWaiter {
     /// Counts one more submission in `line`.
     pub fn new(line: &Arc<AtomicUsize>) -> Self {
         line.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl PlaceInLine {
     }
 }
 
-impl Drop for PlaceInLine {
+impl Drop for RingWaiter {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -86,11 +86,11 @@ impl Drop for PlaceInLine {
 #[derive(Debug)]
 pub struct Resumption {
     queue: Arc<Queue>,
-    ready: Ready,
+    ready: PendingSubmission,
 }
 
 impl Resumption {
-    pub(super) fn new(queue: Arc<Queue>, ready: Ready) -> Self {
+    pub(super) fn new(queue: Arc<Queue>, ready: PendingSubmission) -> Self {
         Self { queue, ready }
     }
 
@@ -114,7 +114,7 @@ pub struct Deferred {
     place: usize,
     /// Outstanding waits, plus one while they are being armed.
     outstanding: AtomicUsize,
-    ready: Mutex<Option<Ready>>,
+    ready: Mutex<Option<PendingSubmission>>,
     waits: SmallVec<[Wait; 2]>,
 }
 
@@ -144,7 +144,7 @@ impl Deferred {
         let place = match queue.take_deferred_place() {
             Ok(place) => place,
             Err(status) => {
-                signals.forget();
+                signals.release_unsignaled();
                 return Err(status);
             }
         };
@@ -158,13 +158,13 @@ impl Deferred {
             queue: queue.clone(),
             place,
             outstanding: AtomicUsize::new(1),
-            ready: Mutex::new(Some(Ready {
+            ready: Mutex::new(Some(PendingSubmission {
                 work,
                 waits: EpochWaits::new(),
                 signals,
-                keep: None,
+                retained: None,
                 failure: None,
-                place: None,
+                waiter: None,
             })),
             waits: list,
         });
@@ -223,9 +223,11 @@ impl Deferred {
 
     /// Passes on the submission: all its waits are over. A failed one is failed by the submission thread, because that
     /// may fail submissions that wait for it, and so on.
-    fn go_on(&self, ready: Ready) {
+    fn go_on(&self, ready: PendingSubmission) {
         match ready {
-            Ready { work: Work::Host(task), failure: None, signals, .. } if self.queue.failure().is_none() => {
+            PendingSubmission { work: Work::Host(task), failure: None, signals, .. }
+                if self.queue.failure().is_none() =>
+            {
                 self.queue.run_on_host(task, signals);
             }
             ready => self.queue.add_ready(ready),

@@ -27,14 +27,14 @@ struct State {
 
 /// The right to take records out. One thread has it at a time, so that the host sees epochs in order.
 #[derive(Debug)]
-pub struct Draining<'a> {
+pub struct DrainGuard<'a> {
     queue: &'a Queue,
     groups: Seen,
     /// Records were taken out.
     has_progress: bool,
 }
 
-impl<'a> Draining<'a> {
+impl<'a> DrainGuard<'a> {
     fn new(queue: &'a Queue, state: &mut State) -> Self {
         state.by = Some(std::thread::current().id());
         Self { queue, groups: std::mem::take(&mut state.groups), has_progress: false }
@@ -54,20 +54,20 @@ impl<'a> Draining<'a> {
 
     /// Reports the completion of `epoch` to the device's groups. Calls their waiters back.
     #[inline]
-    pub fn tell_groups(&mut self, epoch: u64) {
+    pub fn report_to_groups(&mut self, epoch: u64) {
         self.queue.shared.groups.tell(&mut self.groups, self.queue.ordinal, epoch);
     }
 
     /// Reports the queue's progress to groups that the device joined since the last drain.
     #[inline]
-    pub fn tell_new_groups(&mut self) {
+    pub fn report_to_new_groups(&mut self) {
         if !self.queue.shared.groups.are(&self.groups) {
-            self.tell_groups(self.queue.drained_epoch());
+            self.report_to_groups(self.queue.drained_epoch());
         }
     }
 }
 
-impl Drop for Draining<'_> {
+impl Drop for DrainGuard<'_> {
     fn drop(&mut self) {
         let queue = self.queue;
         let mut drain = queue.drain.state.lock();
@@ -77,7 +77,7 @@ impl Drop for Draining<'_> {
         drop(drain);
         queue.drain.drained.notify_all();
         // Behind the lock, under which the submission thread looked whether anything was in flight.
-        if asked || self.has_progress && (queue.has_line() || queue.is_stopping()) {
+        if asked || self.has_progress && (queue.has_ring_waiters() || queue.is_stopping()) {
             queue.wakeup.call();
         }
     }
@@ -85,25 +85,25 @@ impl Drop for Draining<'_> {
 
 impl Queue {
     /// Waits for the right to take records out and takes it.
-    pub fn begin_drain(&self) -> Draining<'_> {
+    pub fn begin_drain(&self) -> DrainGuard<'_> {
         let mut drain = self.drain.state.lock();
         while drain.by.is_some() {
             self.drain.drained.wait(&mut drain);
         }
-        Draining::new(self, &mut drain)
+        DrainGuard::new(self, &mut drain)
     }
 
     /// The right to take records out; none while another thread has it.
-    pub fn try_drain(&self) -> Option<Draining<'_>> {
+    pub fn try_drain(&self) -> Option<DrainGuard<'_>> {
         let mut drain = self.drain.state.lock();
-        drain.by.is_none().then(|| Draining::new(self, &mut drain))
+        drain.by.is_none().then(|| DrainGuard::new(self, &mut drain))
     }
 
     /// As [`Self::try_drain`]; if it is none, the submission thread is called at the end of the other thread's drain.
-    pub fn try_drain_or_ask(&self) -> Option<Draining<'_>> {
+    pub fn try_drain_or_ask(&self) -> Option<DrainGuard<'_>> {
         let mut drain = self.drain.state.lock();
         drain.asked |= drain.by.is_some();
-        drain.by.is_none().then(|| Draining::new(self, &mut drain))
+        drain.by.is_none().then(|| DrainGuard::new(self, &mut drain))
     }
 
     /// True if this thread has the right to take records out: it is in a completion callback.

@@ -50,7 +50,7 @@ impl HostCall {
         drop(device);
         match result {
             Ok(()) => signals.signal(),
-            Err(status) if status.code() == Code::DEFERRED => signals.forget(),
+            Err(status) if status.code() == Code::DEFERRED => signals.release_unsignaled(),
             Err(status) => signals.fail(status),
         }
     }

@@ -112,7 +112,7 @@ impl HostWorker {
             self.0.has_tasks.store(true, Ordering::Relaxed);
         }
         state.tasks.push_back((task, signals));
-        match self.0.attend(&mut state) {
+        match self.0.ensure_worker(&mut state) {
             Err(error) if state.threads == 0 => {
                 let task = state.tasks.pop_back();
                 drop(state);
@@ -149,14 +149,14 @@ impl Pool {
 
     /// Ensures that a thread without a task looks at the queued tasks. Returns true if a sleeping thread is to be woken
     /// for that once the lock is released.
-    fn attend(self: &Arc<Self>, state: &mut State) -> std::io::Result<bool> {
+    fn ensure_worker(self: &Arc<Self>, state: &mut State) -> std::io::Result<bool> {
         if state.attending {
             return Ok(false);
         }
         let is_idle = state.threads > state.running;
         if !is_idle {
             let pool = self.clone();
-            thread::spawn("amdgpu_rs-host".into(), move || pool.serve())?;
+            thread::spawn("amdgpu_rs-host".into(), move || pool.worker_loop())?;
             state.threads += 1;
         }
         state.attending = true;
@@ -189,7 +189,7 @@ impl Pool {
         state
     }
 
-    fn serve(self: &Arc<Self>) {
+    fn worker_loop(self: &Arc<Self>) {
         SERVING.set(Arc::as_ptr(self));
         let mut has_run = false;
         let mut state = self.lock();
@@ -203,7 +203,7 @@ impl Pool {
                 let is_last = state.tasks.is_empty();
                 self.has_tasks.store(!is_last, Ordering::Relaxed);
                 // Without another thread this one goes on when its task has ended.
-                let wakes = !is_last && self.attend(&mut state).unwrap_or(false);
+                let wakes = !is_last && self.ensure_worker(&mut state).unwrap_or(false);
                 drop(state);
                 self.wake(wakes);
                 // A panic in application code must not take the process down from a thread of ours; the task's drop

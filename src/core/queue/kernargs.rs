@@ -47,7 +47,7 @@ impl Kernargs {
     /// # Panics
     /// When the span is empty.
     #[inline(always)]
-    pub fn write_line(&mut self, line: &[u64; 8]) {
+    pub fn write_block(&mut self, line: &[u64; 8]) {
         const { assert!(size_of::<[u64; 8]>() as u64 == KERNARG_ALIGNMENT) };
         assert!(self.length > 0, "kernargs written to an empty span");
         // SAFETY: spans are whole lines and this one has at least one; its epoch is published only after the emitter is
@@ -57,14 +57,14 @@ impl Kernargs {
 }
 
 /// Where kernel arguments are written: a ring, or memory of the host's that is copied later.
-pub trait Image {
+pub trait KernargSink {
     /// Writes `bytes` at `offset`, where they fit.
-    fn put(&mut self, offset: usize, bytes: &[u8]);
+    fn write_bytes(&mut self, offset: usize, bytes: &[u8]);
 }
 
-impl Image for Kernargs {
+impl KernargSink for Kernargs {
     #[inline(always)]
-    fn put(&mut self, offset: usize, bytes: &[u8]) {
+    fn write_bytes(&mut self, offset: usize, bytes: &[u8]) {
         // For the usual sizes of constants, the compiler emits register moves instead of a call.
         match bytes.len() {
             4 => self.write(offset, &bytes[..4]),
@@ -77,9 +77,9 @@ impl Image for Kernargs {
 
 /// The kernargs of a part of a submission that are not taken yet.
 #[derive(Debug, Clone, Copy)]
-pub struct KernargRoom(KernargSpan);
+pub struct KernargCursor(KernargSpan);
 
-impl KernargRoom {
+impl KernargCursor {
     /// All of `span`, which is the submission's alone.
     #[inline(always)]
     pub(super) fn new(span: KernargSpan) -> Self {

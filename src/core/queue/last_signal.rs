@@ -20,7 +20,7 @@ pub struct LastSignal {
 /// The newest submission that signals a semaphore. A sequence lock: several threads write it, and readers try again
 /// when a write was under way.
 #[derive(Debug, Default)]
-pub struct Pending {
+pub struct LastSignalCell {
     /// Odd during a write; 0 before the first.
     sequence: AtomicU64,
     queue: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Pending {
     before: AtomicU64,
 }
 
-impl Pending {
+impl LastSignalCell {
     /// The submission and the payload of the one before it; none before the first write.
     #[inline(always)]
     pub fn read(&self) -> Option<(LastSignal, u64)> {
@@ -119,7 +119,7 @@ mod loom_tests {
     #[test]
     fn readers_see_whole_submissions_and_never_older_ones() {
         check_orders(|| {
-            let pending = Arc::new(Pending::default());
+            let pending = Arc::new(LastSignalCell::default());
             pending.write(signal(1));
             let reader = {
                 let pending = pending.clone();
@@ -137,7 +137,7 @@ mod loom_tests {
     #[test]
     fn the_larger_noted_payload_stays_whichever_is_written_last() {
         check_orders(|| {
-            let pending = Arc::new(Pending::default());
+            let pending = Arc::new(LastSignalCell::default());
             let writer = {
                 let pending = pending.clone();
                 loom::thread::spawn(move || pending.write(signal(2)))

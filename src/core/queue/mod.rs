@@ -9,8 +9,8 @@ pub mod blocked;
 pub mod complete;
 pub mod deferred;
 mod drain;
+mod frontier;
 pub mod groups;
-mod history;
 pub mod host_call;
 pub mod host_worker;
 mod kernargs;
@@ -18,16 +18,16 @@ mod last_signal;
 pub mod operation;
 pub mod pm4;
 pub mod probe;
-pub mod resources;
 pub mod resume;
+pub mod retained;
 mod rings;
 pub mod semaphore;
 pub mod shared;
 mod signals;
-mod spare;
 pub mod submit;
 pub mod timeline;
 pub mod trace;
+mod vec_pool;
 pub mod waits;
 pub mod wakeup;
 
@@ -38,12 +38,12 @@ use std::thread::JoinHandle;
 use crate::core::gpu::Gpu;
 use crate::core::queue::backlog::Backlog;
 use crate::core::queue::drain::Drain;
-use crate::core::queue::history::History;
+use crate::core::queue::frontier::QueueFrontier;
 use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::rings::Rings;
 use crate::core::queue::shared::DeviceShared;
-use crate::core::queue::spare::Spares;
 use crate::core::queue::timeline::{SignalList, Timeline};
+use crate::core::queue::vec_pool::VecPools;
 use crate::core::queue::wakeup::Wakeup;
 use crate::ffi::{Result, Semaphore, Status, thread, thunk};
 use crate::hsa;
@@ -61,10 +61,10 @@ pub struct Queue {
     gpu: Arc<Gpu>,
     shared: Arc<DeviceShared>,
     rings: Rings,
-    history: History,
+    history: QueueFrontier,
     drain: Drain,
     backlog: Backlog,
-    spares: Spares,
+    vec_pools: VecPools,
     stopping: AtomicBool,
     inactivated: Once,
     /// Each submission decrements it.
@@ -87,7 +87,7 @@ pub struct QueueParams {
     /// Epochs in flight.
     pub notification_capacity: u32,
     /// Bytes of the largest vector that is kept for reuse by later operations.
-    pub spare_size: usize,
+    pub recycle_limit: usize,
 }
 
 impl Queue {
@@ -106,11 +106,11 @@ impl Queue {
         let epoch = Arc::new(hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?);
         let on_error = {
             let (shared, gpu, ordinal) = (shared.clone(), gpu.clone(), params.ordinal);
-            move |error: hsa::Error| shared.lose(gpu.describe_queue_error(ordinal, &error))
+            move |error: hsa::Error| shared.mark_lost(gpu.describe_queue_error(ordinal, &error))
         };
         let hardware = hsa::HardwareQueue::new(gpu.agent(), params.aql_capacity, Box::new(on_error))?;
         let rings = Rings::new(params, &gpu, &hardware)?;
-        let history = History::new(shared.groups.axis(params.ordinal));
+        let history = QueueFrontier::new(shared.groups.axis(params.ordinal));
         let queue = Arc::new(Self {
             ordinal: params.ordinal,
             gpu,
@@ -119,7 +119,7 @@ impl Queue {
             history,
             drain: Drain::default(),
             backlog: Backlog::default(),
-            spares: Spares::new(params.spare_size),
+            vec_pools: VecPools::new(params.recycle_limit),
             stopping: AtomicBool::new(false),
             inactivated: Once::new(),
             hardware,
@@ -182,7 +182,7 @@ impl Queue {
     /// The failure that lost the device; none while it is not lost.
     #[inline]
     pub fn failure(&self) -> Option<&Status> {
-        self.shared.loss.get()
+        self.shared.lost_status.get()
     }
 
     /// Refuses work on a lost device.
@@ -220,7 +220,7 @@ impl Queue {
     }
 
     /// Calls the submission thread to report the queue's progress to groups that the device has joined.
-    pub fn tell_new_groups(&self) {
+    pub fn report_to_new_groups(&self) {
         self.wakeup.call();
     }
 
@@ -271,7 +271,7 @@ fn start(
     thread::spawn(name, move || {
         // The submission in work at a panic was failed by its drop; the others fail with the device.
         while let Err(panic) = thunk::catch(|| body(&queue)) {
-            queue.shared.lose(panic);
+            queue.shared.mark_lost(panic);
         }
         end();
     })

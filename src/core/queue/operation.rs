@@ -11,15 +11,15 @@ use hsa_abi::{
 
 use crate::core::gpu::{DeviceWait, Gpu, coherent};
 use crate::core::profile::session::Session;
-use crate::core::profile::{LaunchNote, Subject};
+use crate::core::profile::{EventInfo, LaunchInfo};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::deferred::Resumption;
-pub use crate::core::queue::kernargs::{Image, KernargRoom, Kernargs};
+pub use crate::core::queue::kernargs::{KernargCursor, KernargSink, Kernargs};
 use crate::core::queue::pm4;
-use crate::core::queue::resources::Resources;
+use crate::core::queue::retained::RetainedSet;
 use crate::core::queue::trace::Trace;
-use crate::core::queue::waits::{EpochWait, Place};
+use crate::core::queue::waits::{EpochWait, QueueOrdering};
 use crate::ffi::Result;
 use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, body_of, body_of_dispatch, bytes_of};
 
@@ -80,11 +80,11 @@ pub trait Operation: Send {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    fn keep(&self, queue: &Queue) -> Result<Resources>;
+    fn retained_resources(&self, queue: &Queue) -> Result<RetainedSet>;
 
     /// Returns the packet of an operation that is a single packet, in place of [`Self::emit`] and under the same rules.
     /// Returns none, and takes nothing of the room, if only `emit` can write the part.
-    fn lone(&mut self, _gpu: &Gpu, _room: &mut LoneRoom) -> Option<Lone> {
+    fn emit_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
         None
     }
 
@@ -101,7 +101,7 @@ pub trait Operation: Send {
 
     /// Describes the operation for the profile of `session`, and registers the objects that the description refers to.
     /// Called first, if there is a session.
-    fn subject(&self, session: &Session) -> Subject;
+    fn profile_event(&self, session: &Session) -> EventInfo;
 }
 
 /// An operation at its submission. It may borrow from its caller; it outlives the call only in its owned form.
@@ -149,8 +149,8 @@ impl Order {
     /// in order. It acquires from the system, whatever the waits are for: the host, or another GPU in a way that only
     /// the host knows of, may have written before the submission was made, without a semaphore.
     #[inline(always)]
-    fn of_first(order: Self, place: Place, is_last: bool) -> Self {
-        let barrier = order.barrier || place == Place::Behind || is_last;
+    fn of_first(order: Self, ordering: QueueOrdering, is_last: bool) -> Self {
+        let barrier = order.barrier || ordering == QueueOrdering::AfterPrior || is_last;
         Order { barrier, acquire: HsaFenceScope::SYSTEM, ..order }
     }
 }
@@ -163,7 +163,7 @@ fn release_of(is_last: bool, scope: HsaFenceScope) -> HsaFenceScope {
 
 /// The only packet of a submission. Most submissions have one packet, which is fully known when it is written.
 #[derive(Debug)]
-pub enum Lone {
+pub enum SinglePacket {
     /// Nothing runs.
     Barrier,
     /// A launch, without a header and a completion signal.
@@ -172,32 +172,32 @@ pub enum Lone {
     Command(u64, u32),
 }
 
-/// The ring space for a [`Lone`] packet.
+/// The ring space of a [`SinglePacket`].
 #[derive(Debug)]
-pub struct LoneRoom {
+pub struct SinglePacketSpace {
     /// Its kernargs.
-    pub kernargs: KernargRoom,
+    pub kernargs: KernargCursor,
     commands: Option<KernargSpan>,
 }
 
-impl LoneRoom {
+impl SinglePacketSpace {
     #[inline(always)]
     pub(super) fn new(kernargs: KernargSpan, commands: Option<KernargSpan>) -> Self {
-        Self { kernargs: KernargRoom::new(kernargs), commands }
+        Self { kernargs: KernargCursor::new(kernargs), commands }
     }
 
     /// The packet that runs `command`, for which [`Demand::has_commands`] asked.
     #[inline(always)]
-    pub fn command(&mut self, command: &[u32]) -> Lone {
+    pub fn command(&mut self, command: &[u32]) -> SinglePacket {
         let (address, dwords) = write_command(&mut self.commands, command);
-        Lone::Command(address, dwords)
+        SinglePacket::Command(address, dwords)
     }
 }
 
-impl Lone {
+impl SinglePacket {
     /// The packet and its header for the ring. The packet carries the epoch.
     #[inline(always)]
-    pub(super) fn packet(self, place: Place, epoch_signal: HsaSignal) -> (PacketBody, HeaderWord) {
+    pub(super) fn packet(self, ordering: QueueOrdering, epoch_signal: HsaSignal) -> (PacketBody, HeaderWord) {
         let (body, kind, order, setup) = match self {
             Self::Barrier => {
                 let order = Order::of_barrier(HsaFenceScope::NONE);
@@ -205,12 +205,12 @@ impl Lone {
             }
             Self::Dispatch(mut packet) => {
                 packet.completion_signal = epoch_signal;
-                let order = Order::of_first(Order::ALONE, place, true);
+                let order = Order::of_first(Order::ALONE, ordering, true);
                 (body_of_dispatch(&packet), HsaPacketType::KERNEL_DISPATCH, order, packet.setup)
             }
             Self::Command(address, dwords) => {
                 let body = body_of(&ib_packet(address, dwords, epoch_signal));
-                let order = Order::of_first(Order::ALONE, place, true);
+                let order = Order::of_first(Order::ALONE, ordering, true);
                 (body, HsaPacketType::VENDOR_SPECIFIC, order, u16::from(AmdFormat::PM4_IB.0))
             }
         };
@@ -227,14 +227,14 @@ pub struct Emitter<'ring> {
     /// Packets in front of the operation's own.
     waits: u32,
     /// Kernargs not taken yet.
-    room: KernargRoom,
+    room: KernargCursor,
     /// The part has kernargs.
     has_kernargs: bool,
     /// PM4 commands that are not taken yet; none where packet processors run no PM4.
     commands: Option<KernargSpan>,
     epoch_signal: HsaSignal,
     overlapping: bool,
-    place: Place,
+    ordering: QueueOrdering,
     /// The trace that gives packets signals of their own; set while a profiled operation writes.
     trace: Option<Box<Trace>>,
 }
@@ -246,10 +246,10 @@ impl<'ring> Emitter<'ring> {
         packets: Reservation<'ring>,
         (kernargs, commands): (KernargSpan, Option<KernargSpan>),
         epoch_signal: HsaSignal,
-        (overlapping, place): (bool, Place),
+        (overlapping, ordering): (bool, QueueOrdering),
     ) -> Self {
-        let (room, has_kernargs) = (KernargRoom::new(kernargs), kernargs.length > 0);
-        Self { gpu, packets, waits: 0, room, has_kernargs, commands, epoch_signal, overlapping, place, trace: None }
+        let (room, has_kernargs) = (KernargCursor::new(kernargs), kernargs.length > 0);
+        Self { gpu, packets, waits: 0, room, has_kernargs, commands, epoch_signal, overlapping, ordering, trace: None }
     }
 
     /// The GPU of the queue.
@@ -259,7 +259,7 @@ impl<'ring> Emitter<'ring> {
 
     /// The submission's kernargs that are not taken yet.
     #[inline(always)]
-    pub fn room(&mut self) -> &mut KernargRoom {
+    pub fn room(&mut self) -> &mut KernargCursor {
         &mut self.room
     }
 
@@ -268,7 +268,7 @@ impl<'ring> Emitter<'ring> {
         self.room.arguments(args)
     }
 
-    /// As [`KernargRoom::update`].
+    /// As [`KernargCursor::update`].
     pub fn update(
         &mut self,
         bytes: &[u8],
@@ -319,7 +319,7 @@ impl<'ring> Emitter<'ring> {
     /// Announces to the profile, if there is one, that `before` packets come next and then the launch that `note`
     /// describes, if it is a launch.
     #[inline]
-    pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
+    pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchInfo>) {
         if let Some(trace) = &mut self.trace {
             trace.launches(before, note);
         }
@@ -337,7 +337,7 @@ impl<'ring> Emitter<'ring> {
         if self.packets.written() > self.waits {
             return order;
         }
-        Order::of_first(order, self.place, self.is_last(0))
+        Order::of_first(order, self.ordering, self.is_last(0))
     }
 
     /// The fence of the packet `distance` after the next one to be written.
@@ -408,7 +408,7 @@ impl<'ring> Emitter<'ring> {
     pub fn inner_dispatches<D>(
         &mut self,
         dispatches: impl Iterator<Item = D>,
-        mut body: impl FnMut(&mut KernargRoom, D) -> PacketBody,
+        mut body: impl FnMut(&mut KernargCursor, D) -> PacketBody,
     ) -> u32 {
         debug_assert!(self.is_inner());
         let most = self.packets.remaining() - 1;

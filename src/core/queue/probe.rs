@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use hsa_abi::{HsaSignalCondition, HsaWaitState};
 
 use crate::core::gpu::Gpu;
-use crate::core::queue::operation::Lone;
-use crate::core::queue::waits::Place;
+use crate::core::queue::operation::SinglePacket;
+use crate::core::queue::waits::QueueOrdering;
 use crate::ffi::{Code, Result, Status};
 use crate::hsa;
 use crate::ring::{AqlMemory, AqlRing};
@@ -31,7 +31,7 @@ fn run_packet(gpu: &Gpu) -> Result<bool> {
     let mut ring = unsafe { AqlRing::new(AqlMemory::of_queue(queue.as_ptr(), queue.doorbell(), queue.is_on_agent())) };
     let no_room = || Status::from_code(Code::INTERNAL);
     let mut packet = ring.room(1).ok_or_else(no_room)?.reserve();
-    let (body, header) = Lone::Barrier.packet(Place::Anywhere, signal.handle());
+    let (body, header) = SinglePacket::Barrier.packet(QueueOrdering::Unordered, signal.handle());
     packet.write(&body, Some(header));
     packet.publish();
     let end = Instant::now() + PATIENCE;

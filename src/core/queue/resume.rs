@@ -22,7 +22,7 @@ const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 pub fn run(queue: &Arc<Queue>) {
     loop {
         if let Some(mut draining) = queue.try_drain_or_ask() {
-            draining.tell_new_groups();
+            draining.report_to_new_groups();
         }
         if let Some(failure) = queue.failure() {
             complete::fail_all(queue, failure);

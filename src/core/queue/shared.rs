@@ -43,7 +43,7 @@ pub struct DeviceShared {
     /// may wait for epochs of another.
     pub epochs: OnceLock<Box<[Epochs]>>,
     /// The failure that lost the device.
-    pub loss: OnceLock<Status>,
+    pub lost_status: OnceLock<Status>,
     /// The wake-up flags of the queues' submission threads: a loss ends all of them.
     pub wakeups: Mutex<Vec<Arc<Wakeup>>>,
     /// Runs host calls and file transfers.
@@ -98,7 +98,7 @@ impl DeviceShared {
         Self {
             id,
             epochs: OnceLock::new(),
-            loss: OnceLock::new(),
+            lost_status: OnceLock::new(),
             wakeups: Mutex::default(),
             worker: HostWorker::default(),
             profiler: Arc::default(),
@@ -113,9 +113,9 @@ impl DeviceShared {
     }
 
     /// Marks the device lost and calls the submission thread of each queue, which fails its work in flight.
-    pub fn lose(&self, status: Status) {
+    pub fn mark_lost(&self, status: Status) {
         // The first loss stays.
-        let _ = self.loss.set(status);
+        let _ = self.lost_status.set(status);
         for wakeup in self.wakeups.lock().iter() {
             wakeup.call();
         }
@@ -127,13 +127,13 @@ impl DeviceShared {
     /// runtime's default.
     ///
     /// Called on the runtime's event thread: does not block and releases no queue.
-    pub fn lose_to_fault(&self, gpu: &Gpu, mask: u64, fault: &hsa::Fault) -> Option<String> {
+    pub fn mark_lost_by_fault(&self, gpu: &Gpu, mask: u64, fault: &hsa::Fault) -> Option<String> {
         let bit = |(ordinal, unfinished): (usize, Option<u64>)| u64::from(unfinished.is_some()) << ordinal;
         let busy = self.unfinished().into_iter().enumerate().map(bit).fold(0, |bits, bit| bits | bit) & mask;
         let status = gpu.describe_fault(fault, busy);
         let is_taken_on = busy != 0 || fault.kind != hsa::FaultKind::Memory;
         let text = is_taken_on.then(|| status.to_string());
-        self.lose(status);
+        self.mark_lost(status);
         text
     }
 }

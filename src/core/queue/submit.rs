@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use crate::core::gpu::{Gpu, coherent};
 use crate::core::queue::complete::{Record, RingEnds};
-use crate::core::queue::deferred::{Deferred, PlaceInLine, Ready, Resumption, Work};
-use crate::core::queue::operation::{Emitter, LoneRoom, Operation, Prepared, Progress, Submit};
-use crate::core::queue::resources::Resources;
+use crate::core::queue::deferred::{Deferred, PendingSubmission, Resumption, RingWaiter, Work};
+use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, SinglePacketSpace, Submit};
+use crate::core::queue::retained::RetainedSet;
 use crate::core::queue::timeline::{self, SignalList};
 use crate::core::queue::trace::traced::Traced;
-use crate::core::queue::waits::{self, EpochWaits, Place};
+use crate::core::queue::waits::{self, EpochWaits, QueueOrdering};
 use crate::core::queue::{Queue, Submission};
 use crate::ffi::{Result, Semaphore, SemaphoreList, Status, fallible, zone};
 use crate::ring::{AqlRoom, HeaderWord, KERNARG_ALIGNMENT, PacketBody, Vacancy, epoch_threshold};
@@ -82,62 +82,62 @@ fn note_more<'a>(signals: impl Iterator<Item = (Semaphore<'a>, u64)>, queue: &Qu
 }
 
 /// The state of an operation that the submission path could not submit as a whole.
-enum Unfinished<S> {
+enum SubmitError<S> {
     /// A ring is full. Has the objects that the operation keeps alive, and if some of its parts are in the ring
     /// already.
-    Parked(S, Option<Resources>, bool),
+    RingFull(S, Option<RetainedSet>, bool),
     /// The operation waits for something other than ring space.
     Blocked(Box<dyn FnOnce(Resumption) + Send>, S),
     /// The operation is impossible. Only an operation's first part can fail.
-    Failed(Status, S),
+    Rejected(Status, S),
 }
 
-impl Unfinished<SignalList> {
+impl SubmitError<SignalList> {
     /// This outcome with the caller's signal list in place of the one retained from it.
-    fn of(self, signals: SemaphoreList<'_>) -> Unfinished<SemaphoreList<'_>> {
-        let (retained, unfinished) = match self {
-            Self::Parked(retained, keep, has_parts) => (retained, Unfinished::Parked(signals, keep, has_parts)),
-            Self::Blocked(later, retained) => (retained, Unfinished::Blocked(later, signals)),
-            Self::Failed(status, retained) => (retained, Unfinished::Failed(status, signals)),
+    fn of(self, signals: SemaphoreList<'_>) -> SubmitError<SemaphoreList<'_>> {
+        let (list, error) = match self {
+            Self::RingFull(list, retained, has_parts) => (list, SubmitError::RingFull(signals, retained, has_parts)),
+            Self::Blocked(later, list) => (list, SubmitError::Blocked(later, signals)),
+            Self::Rejected(status, list) => (list, SubmitError::Rejected(status, signals)),
         };
-        retained.forget();
-        unfinished
+        list.release_unsignaled();
+        error
     }
 }
 
-impl<S: Signals> Unfinished<S> {
-    /// Converts the rest of a submission that found a ring full to its parked form; it keeps its count in `line` if it
+impl<S: Signals> SubmitError<S> {
+    /// Converts the rest of a submission that found a ring full to its parked form; it keeps the `waiter` if it
     /// waited for space before. A blocked submission is resumed by the event that it waits for, and none is returned.
     ///
     /// # Errors
     /// The reason for which it is impossible, and the semaphores to signal. No part of it runs any more.
     #[cold]
-    fn settle(
+    fn into_parked(
         self,
         queue: &Arc<Queue>,
         operation: impl FnOnce() -> Result<Box<dyn Operation>>,
         waits: EpochWaits,
-        line: Option<PlaceInLine>,
-    ) -> std::result::Result<Option<Ready>, (Status, S)> {
-        let ready = |signals: S, keep, place| {
+        waiter: Option<RingWaiter>,
+    ) -> std::result::Result<Option<PendingSubmission>, (Status, S)> {
+        let ready = |signals: S, retained, waiter| {
             let work = match operation() {
                 Ok(operation) => Work::Packets(operation),
-                Err(status) => return Err((status, signals, keep)),
+                Err(status) => return Err((status, signals, retained)),
             };
             match signals.retain_for_later() {
-                Ok(signals) => Ok(Ready { work, waits, signals, keep, failure: None, place }),
-                Err((status, signals)) => Err((status, signals, keep)),
+                Ok(signals) => Ok(PendingSubmission { work, waits, signals, retained, failure: None, waiter }),
+                Err((status, signals)) => Err((status, signals, retained)),
             }
         };
         match self {
-            Self::Parked(signals, keep, has_parts) => {
-                let place = line.unwrap_or_else(|| PlaceInLine::new(queue.line()));
-                ready(signals, keep, Some(place)).map(Some).map_err(|(status, signals, keep)| {
+            Self::RingFull(signals, retained, has_parts) => {
+                let waiter = waiter.unwrap_or_else(|| RingWaiter::new(queue.ring_waiters()));
+                ready(signals, retained, Some(waiter)).map(Some).map_err(|(status, signals, retained)| {
                     if has_parts {
                         // Until nothing of it runs, or the device is lost.
                         queue.wait_for_epoch(queue.records().last_epoch());
                     }
-                    drop(keep);
+                    drop(retained);
                     (status, signals)
                 })
             }
@@ -146,7 +146,7 @@ impl<S: Signals> Unfinished<S> {
                 later(Resumption::new(queue.clone(), ready));
                 Ok(None)
             }
-            Self::Failed(failure, signals) => Err((failure, signals)),
+            Self::Rejected(failure, signals) => Err((failure, signals)),
         }
     }
 }
@@ -165,7 +165,7 @@ pub fn submit<O: Submit>(
     if queue.shared().profiler.is_active() {
         return submit_traced(queue, waits, signals, make());
     }
-    place(queue, waits, signals, make, |_| ())
+    submit_or_defer(queue, waits, signals, make, |_| ())
 }
 
 /// Submits an operation that is not profiled and has no waits or signals.
@@ -174,7 +174,7 @@ pub fn submit<O: Submit>(
 /// As for [`submit`].
 #[cold]
 pub fn submit_unprofiled<O: Submit>(queue: &Arc<Queue>, operation: O) -> Result<()> {
-    place(queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || operation, |_| ())
+    submit_or_defer(queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || operation, |_| ())
 }
 
 /// As [`submit`], under a profiling session if there still is one.
@@ -187,16 +187,16 @@ fn submit_traced<O: Submit>(
     operation: O,
 ) -> Result<()> {
     let Some(session) = queue.shared().profiler.session() else {
-        return place(queue, waits, signals, || operation, |_| ());
+        return submit_or_defer(queue, waits, signals, || operation, |_| ());
     };
     let counts = (waits.len(), signals.len());
-    place(queue, waits, signals, || Traced::new(operation), |traced| traced.begin(session, queue, counts))
+    submit_or_defer(queue, waits, signals, || Traced::new(operation), |traced| traced.begin(session, queue, counts))
 }
 
 /// Submits an operation or defers it. `make` makes the operation in place and `begin` is called on it there: moving it
 /// would cost as much as a packet does.
 #[inline(always)]
-fn place<O: Submit>(
+fn submit_or_defer<O: Submit>(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
@@ -208,10 +208,10 @@ fn place<O: Submit>(
     begin(&mut operation);
     queue.check_alive()?;
     let mut epochs = EpochWaits::new();
-    let place = match waits::resolve(queue, waits, &mut epochs) {
-        Ok(Some(place)) => place,
+    let ordering = match waits::resolve(queue, waits, &mut epochs) {
+        Ok(Some(ordering)) => ordering,
         Ok(None) => {
-            return Deferred::arm_all(queue, waits, signals, || Ok(Work::Packets(later(operation)?)));
+            return Deferred::arm_all(queue, waits, signals, || Ok(Work::Packets(into_deferred(operation)?)));
         }
         Err(failure) => {
             operation.deferred();
@@ -220,15 +220,15 @@ fn place<O: Submit>(
             return Ok(());
         }
     };
-    let outcome = if queue.has_line() {
-        stand_in_line(queue, &mut operation, &epochs, signals)
+    let outcome = if queue.has_ring_waiters() {
+        park_behind_waiters(queue, &mut operation, &epochs, signals)
     } else if signals.len() > SignalList::FEW {
-        advance_many(queue, &mut operation, (&mut epochs, place), signals)
+        emit_parts_of_many_signals(queue, &mut operation, (&mut epochs, ordering), signals)
     } else {
-        advance(queue, &mut operation, (&mut epochs, place), signals, None)
+        emit_parts(queue, &mut operation, (&mut epochs, ordering), signals, None)
     };
-    let Err(unfinished) = outcome else { return Ok(()) };
-    match unfinished.settle(queue, || later(operation), epochs, None) {
+    let Err(error) = outcome else { return Ok(()) };
+    match error.into_parked(queue, || into_deferred(operation), epochs, None) {
         Ok(parked) => parked.into_iter().for_each(|ready| queue.add_ready(ready)),
         Err((failure, _)) => return Err(failure),
     }
@@ -237,19 +237,19 @@ fn place<O: Submit>(
 
 /// Parks the operation behind others that wait for ring space. Permanent errors are still returned immediately.
 #[cold]
-fn stand_in_line<S: Signals>(
+fn park_behind_waiters<S: Signals>(
     queue: &Queue,
     operation: &mut impl Operation,
     waits: &EpochWaits,
     signals: S,
-) -> std::result::Result<(), Unfinished<S>> {
+) -> std::result::Result<(), SubmitError<S>> {
     Err(match operation.prepare(queue, waits) {
         Ok(Prepared::Ready(demand)) => match queue.check_fits(demand, waits.len() as u32) {
-            Ok(()) => Unfinished::Parked(signals, None, false),
-            Err(status) => Unfinished::Failed(status, signals),
+            Ok(()) => SubmitError::RingFull(signals, None, false),
+            Err(status) => SubmitError::Rejected(status, signals),
         },
-        Ok(Prepared::Blocked(later)) => Unfinished::Blocked(later, signals),
-        Err(status) => Unfinished::Failed(status, signals),
+        Ok(Prepared::Blocked(later)) => SubmitError::Blocked(later, signals),
+        Err(status) => SubmitError::Rejected(status, signals),
     })
 }
 
@@ -258,7 +258,7 @@ fn stand_in_line<S: Signals>(
 /// # Errors
 /// RESOURCE_EXHAUSTED.
 #[cold]
-fn later<O: Submit>(operation: O) -> Result<Box<dyn Operation>> {
+fn into_deferred<O: Submit>(operation: O) -> Result<Box<dyn Operation>> {
     let mut operation = fallible::boxed(operation.into_owned()?)?;
     operation.deferred();
     Ok(operation)
@@ -292,9 +292,9 @@ pub fn submit_host(
 }
 
 /// Resumes a submission whose waits are over, on the submission thread. Returns it if it found a ring full.
-pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
+pub fn resume(queue: &Arc<Queue>, pending: PendingSubmission) -> Option<PendingSubmission> {
     zone!("resume");
-    let Ready { work, mut waits, signals, keep, failure, place } = ready;
+    let PendingSubmission { work, mut waits, signals, retained, failure, waiter } = pending;
     // A queue that is stopping goes on with what was accepted: the ring may hold some of its parts already.
     let failure = failure.or_else(|| queue.check_not_lost().err());
     match (work, failure) {
@@ -308,9 +308,10 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
         }
         (Work::Host(task), None) => queue.run_on_host(task, signals),
         (Work::Packets(mut operation), None) => {
-            let outcome = advance(queue, &mut *operation, (&mut waits, Place::Behind), signals, keep);
-            let Err(unfinished) = outcome else { return None };
-            match unfinished.settle(queue, || Ok(operation), waits, place) {
+            let outcome =
+                emit_parts(queue, &mut *operation, (&mut waits, QueueOrdering::AfterPrior), signals, retained);
+            let Err(error) = outcome else { return None };
+            match error.into_parked(queue, || Ok(operation), waits, waiter) {
                 Ok(parked) => return parked,
                 Err((failure, signals)) => signals.fail(failure),
             }
@@ -323,53 +324,53 @@ pub fn resume(queue: &Arc<Queue>, ready: Ready) -> Option<Ready> {
 /// be returned.
 #[cold]
 #[inline(never)]
-fn advance_many<'a>(
+fn emit_parts_of_many_signals<'a>(
     queue: &Arc<Queue>,
     operation: &mut dyn Operation,
-    waits: (&mut EpochWaits, Place),
+    waits: (&mut EpochWaits, QueueOrdering),
     signals: SemaphoreList<'a>,
-) -> std::result::Result<(), Unfinished<SemaphoreList<'a>>> {
+) -> std::result::Result<(), SubmitError<SemaphoreList<'a>>> {
     let retained = match SignalList::retain(signals) {
         Ok(retained) => retained,
-        Err(status) => return Err(Unfinished::Failed(status, signals)),
+        Err(status) => return Err(SubmitError::Rejected(status, signals)),
     };
-    let unfinished = advance(queue, operation, waits, retained, None);
-    unfinished.map_err(|unfinished| unfinished.of(signals))
+    let error = emit_parts(queue, operation, waits, retained, None);
+    error.map_err(|error| error.of(signals))
 }
 
-/// Emits the operation's parts into the ring, one epoch each, until it is done or a ring is full. `keep` has the
+/// Emits the operation's parts into the ring, one epoch each, until it is done or a ring is full. `retained` has the
 /// objects that the operation keeps alive, if it was asked for them before.
 #[inline(always)]
-fn advance<S: Signals>(
+fn emit_parts<S: Signals>(
     queue: &Arc<Queue>,
     operation: &mut (impl Operation + ?Sized),
-    (waits, mut place): (&mut EpochWaits, Place),
+    (waits, mut ordering): (&mut EpochWaits, QueueOrdering),
     signals: S,
-    keep: Option<Resources>,
-) -> std::result::Result<(), Unfinished<S>> {
+    retained: Option<RetainedSet>,
+) -> std::result::Result<(), SubmitError<S>> {
     zone!("place packets");
-    let keep = match keep {
-        Some(keep) => keep,
-        None => match operation.keep(queue) {
-            Ok(keep) => keep,
-            Err(status) => return Err(Unfinished::Failed(status, signals)),
+    let retained = match retained {
+        Some(retained) => retained,
+        None => match operation.retained_resources(queue) {
+            Ok(retained) => retained,
+            Err(status) => return Err(SubmitError::Rejected(status, signals)),
         },
     };
     let mut has_parts = false;
     loop {
         let demand = match operation.prepare(queue, waits) {
             Ok(Prepared::Ready(demand)) => demand,
-            Ok(Prepared::Blocked(later)) => return Err(Unfinished::Blocked(later, signals)),
-            Err(status) => return Err(Unfinished::Failed(status, signals)),
+            Ok(Prepared::Blocked(later)) => return Err(SubmitError::Blocked(later, signals)),
+            Err(status) => return Err(SubmitError::Rejected(status, signals)),
         };
         let mut wait_count = waits.len() as u32;
         if let Err(status) = queue.check_fits(demand, wait_count) {
-            return Err(Unfinished::Failed(status, signals));
+            return Err(SubmitError::Rejected(status, signals));
         }
         let mut submission = queue.lock_submission();
         if submission.closed {
             drop(submission);
-            return Err(Unfinished::Failed(closed(queue), signals));
+            return Err(SubmitError::Rejected(closed(queue), signals));
         }
         if wait_count > 0 {
             waits.retain(|wait| !submission.has_waited_for(wait));
@@ -380,17 +381,17 @@ fn advance<S: Signals>(
         let packet_count = demand.packets + wait_count + u32::from(overlapping);
         let Submission { aql, kernargs, commands, records, waited, .. } = &mut *submission;
         let Some(record) = records.vacancy() else {
-            return Err(Unfinished::Parked(signals, Some(keep), has_parts));
+            return Err(SubmitError::RingFull(signals, Some(retained), has_parts));
         };
         let Some(packets) = aql.room(packet_count) else {
-            return Err(Unfinished::Parked(signals, Some(keep), has_parts));
+            return Err(SubmitError::RingFull(signals, Some(retained), has_parts));
         };
         let command_bytes = u64::from(wait_count + u32::from(demand.has_commands)) * KERNARG_ALIGNMENT;
         if command_bytes > 0 && commands.as_ref().is_some_and(|commands| !commands.has_room(command_bytes)) {
-            return Err(Unfinished::Parked(signals, Some(keep), has_parts));
+            return Err(SubmitError::RingFull(signals, Some(retained), has_parts));
         }
         let Some(kernargs) = kernargs.reserve(demand.kernarg_bytes) else {
-            return Err(Unfinished::Parked(signals, Some(keep), has_parts));
+            return Err(SubmitError::RingFull(signals, Some(retained), has_parts));
         };
         let mut command_span = None;
         let mut ends = RingEnds { kernargs: kernargs.end, commands: 0 };
@@ -402,21 +403,29 @@ fn advance<S: Signals>(
         }
         let (gpu, epoch, epoch_signal) = (queue.gpu(), record.epoch(), queue.epoch_signal().handle());
         if demand.packets > 0 {
-            queue.note_work(epoch);
+            queue.record_work(epoch);
         }
         if packet_count == 1
             && wait_count == 0
-            && let Some(lone) = operation.lone(gpu, &mut LoneRoom::new(kernargs, command_span))
+            && let Some(single) = operation.emit_single(gpu, &mut SinglePacketSpace::new(kernargs, command_span))
         {
-            let (body, header) = lone.packet(place, epoch_signal);
+            let (body, header) = single.packet(ordering, epoch_signal);
             let flush = (demand.kernarg_bytes > 0).then_some(&**gpu);
-            end(queue, operation, record, signals, keep, ends, LonePacket { packets, body, header, flush });
+            commit(
+                queue,
+                operation,
+                record,
+                signals,
+                retained,
+                ends,
+                UnpublishedPacket { packets, body, header, flush },
+            );
             drop(submission);
             operation.submitted(queue, epoch);
             return Ok(());
         }
         let spans = (kernargs, command_span);
-        let mut emitter = Emitter::new(gpu, packets.reserve(), spans, epoch_signal, (overlapping, place));
+        let mut emitter = Emitter::new(gpu, packets.reserve(), spans, epoch_signal, (overlapping, ordering));
         if wait_count > 0 {
             for wait in waits.iter() {
                 emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
@@ -428,7 +437,7 @@ fn advance<S: Signals>(
         if wait_count > 0 {
             for wait in waits.iter() {
                 waited[wait.queue as usize] = wait.epoch;
-                queue.note_wait(wait.queue);
+                queue.record_wait(wait.queue);
             }
             waits.clear();
         }
@@ -437,11 +446,11 @@ fn advance<S: Signals>(
             emitter.publish();
             // The next part starts after this one has, and so behind what this one is behind; what else orders them is
             // recorded.
-            place = Place::Anywhere;
+            ordering = QueueOrdering::Unordered;
             has_parts = true;
             continue;
         }
-        end(queue, operation, record, signals, keep, ends, &mut emitter);
+        commit(queue, operation, record, signals, retained, ends, &mut emitter);
         drop(emitter);
         drop(submission);
         operation.submitted(queue, epoch);
@@ -464,7 +473,7 @@ impl Publish for &mut Emitter<'_> {
 }
 
 /// The only packet of a submission, and its reserved slot.
-struct LonePacket<'a> {
+struct UnpublishedPacket<'a> {
     packets: AqlRoom<'a>,
     body: PacketBody,
     header: HeaderWord,
@@ -472,7 +481,7 @@ struct LonePacket<'a> {
     flush: Option<&'a Gpu>,
 }
 
-impl Publish for LonePacket<'_> {
+impl Publish for UnpublishedPacket<'_> {
     #[inline(always)]
     fn publish(self) {
         zone!("publish");
@@ -489,12 +498,12 @@ impl Publish for LonePacket<'_> {
 /// Ends an operation whose last packets are written, or known, but not published: fills the completion record, then
 /// publishes the packets.
 #[inline(always)]
-fn end<S: Signals>(
+fn commit<S: Signals>(
     queue: &Queue,
     operation: &mut (impl Operation + ?Sized),
     record: Vacancy<'_, Record>,
     signals: S,
-    keep: Resources,
+    retained: RetainedSet,
     ends: RingEnds,
     packets: impl Publish,
 ) {
@@ -503,7 +512,7 @@ fn end<S: Signals>(
     signals.note_submitted(queue, epoch);
     let signals = signals.retain();
     // The record first, so that completion finds it, then the packets.
-    record.fill(Record { signals, keep, action, ends });
+    record.fill(Record { signals, retained, action, ends });
     packets.publish();
 }
 
@@ -526,7 +535,7 @@ mod tests {
 
     use super::*;
     use crate::core::operations::transfer::Barrier;
-    use crate::core::profile::Subject;
+    use crate::core::profile::EventInfo;
     use crate::core::profile::session::Session;
     use crate::core::queue::complete::CompletionAction;
     use crate::core::queue::operation::Demand;
@@ -594,19 +603,19 @@ mod tests {
             Progress::Done
         }
 
-        fn keep(&self, queue: &Queue) -> Result<Resources> {
+        fn retained_resources(&self, queue: &Queue) -> Result<RetainedSet> {
             // Nobody is woken: the submission thread would stop the hardware, too.
-            let _ = queue.shared().loss.set(status!(DATA_LOSS, "on purpose"));
+            let _ = queue.shared().lost_status.set(status!(DATA_LOSS, "on purpose"));
             queue.lock_submission().closed = true;
-            Resources::new(queue, self.0.lock().unwrap().take(), 0, std::iter::empty())
+            RetainedSet::new(queue, self.0.lock().unwrap().take(), 0, std::iter::empty())
         }
 
         fn finish(&mut self) -> CompletionAction {
             CompletionAction::None
         }
 
-        fn subject(&self, _session: &Session) -> Subject {
-            Subject::of(QueueEventKind::Barrier)
+        fn profile_event(&self, _session: &Session) -> EventInfo {
+            EventInfo::of(QueueEventKind::Barrier)
         }
     }
 
@@ -644,16 +653,16 @@ mod tests {
             Progress::Done
         }
 
-        fn keep(&self, _queue: &Queue) -> Result<Resources> {
-            Ok(Resources::NONE)
+        fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
+            Ok(RetainedSet::NONE)
         }
 
         fn finish(&mut self) -> CompletionAction {
             CompletionAction::None
         }
 
-        fn subject(&self, _session: &Session) -> Subject {
-            Subject::of(QueueEventKind::Barrier)
+        fn profile_event(&self, _session: &Session) -> EventInfo {
+            EventInfo::of(QueueEventKind::Barrier)
         }
     }
 
@@ -677,16 +686,16 @@ mod tests {
             Progress::Done
         }
 
-        fn keep(&self, _queue: &Queue) -> Result<Resources> {
-            Ok(Resources::NONE)
+        fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
+            Ok(RetainedSet::NONE)
         }
 
         fn finish(&mut self) -> CompletionAction {
             CompletionAction::None
         }
 
-        fn subject(&self, _session: &Session) -> Subject {
-            Subject::of(QueueEventKind::Barrier)
+        fn profile_event(&self, _session: &Session) -> EventInfo {
+            EventInfo::of(QueueEventKind::Barrier)
         }
     }
 
@@ -728,7 +737,7 @@ mod tests {
         let none = SemaphoreList::EMPTY;
         let submission = std::panic::AssertUnwindSafe(|| submit(&queue, none, none, || Careless));
         assert!(std::panic::catch_unwind(submission).is_err());
-        assert_eq!(queue.only_epoch(&[]), Some((queue.axis(), 1)));
+        assert_eq!(queue.single_entry_frontier(&[]), Some((queue.axis(), 1)));
     }
 
     #[test]
@@ -736,15 +745,15 @@ mod tests {
         let rig = Rig::new();
         let queue = queue(&rig);
         let axes = |frontier: crate::ffi::Frontier| frontier.entries().map(|(_, epoch)| epoch).collect::<Vec<_>>();
-        assert_eq!(queue.only_epoch(&[]), Some((queue.axis(), 1)));
+        assert_eq!(queue.single_entry_frontier(&[]), Some((queue.axis(), 1)));
         {
             let mut submission = queue.lock_submission();
             for ordinal in 1..64 {
                 submission.waited[ordinal] = ordinal as u64;
-                queue.note_wait(ordinal as u32);
+                queue.record_wait(ordinal as u32);
             }
         }
-        assert_eq!(queue.only_epoch(&[]), None);
+        assert_eq!(queue.single_entry_frontier(&[]), None);
         let epochs: Vec<_> = (1..64).collect();
         assert_eq!(axes(queue.frontier(&[]))[1..], epochs);
     }

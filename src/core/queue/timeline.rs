@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
-use crate::core::queue::last_signal::{LastSignal, Pending};
+use crate::core::queue::last_signal::{LastSignal, LastSignalCell};
 use crate::core::queue::shared::DeviceQueues;
 use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint, fallible};
 
@@ -17,13 +17,13 @@ use crate::ffi::{Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Statu
 pub struct Timeline {
     device_id: u64,
     queues: Weak<DeviceQueues>,
-    pending: Pending,
+    pending: LastSignalCell,
 }
 
 impl Timeline {
     /// The part for a semaphore of the logical device `device_id`.
     pub fn new(device_id: u64, queues: Weak<DeviceQueues>) -> Self {
-        Self { device_id, queues, pending: Pending::default() }
+        Self { device_id, queues, pending: LastSignalCell::default() }
     }
 
     /// The queue and epoch of the submission that brings the semaphore to `value`, if it is the newest one and in a
@@ -164,7 +164,7 @@ impl SignalList {
     }
 
     /// Releases the semaphores without signaling them: another owner signals them.
-    pub fn forget(mut self) {
+    pub fn release_unsignaled(mut self) {
         drop(self.drain());
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let list = list.raw();
         // SAFETY: the list and its semaphore live as long as this.
         let list = unsafe { SemaphoreList::from_raw(&list) }.unwrap();
-        SignalList::retain(list).unwrap().forget();
+        SignalList::retain(list).unwrap().release_unsignaled();
         assert_eq!(semaphore.borrow().query().unwrap(), 0, "whoever forgets them leaves them to somebody else");
         drop(SignalList::retain(list).unwrap());
         assert_eq!(semaphore.borrow().query().unwrap_err().code(), Code::CANCELLED);

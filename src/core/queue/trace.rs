@@ -12,7 +12,7 @@ use hsa_abi::{AmdPm4IbPacket, HsaSignal};
 use parking_lot::Mutex;
 
 use crate::core::profile::session::{DISPATCHES, Session};
-use crate::core::profile::{LaunchNote, Subject, counters, thread_traces};
+use crate::core::profile::{EventInfo, LaunchInfo, counters, thread_traces};
 use crate::core::queue::Queue;
 use crate::core::queue::complete::CompletionAction;
 use crate::core::queue::trace::packets::{Launched, Packets};
@@ -27,7 +27,7 @@ use crate::ffi::{Code, Status};
 pub struct Trace {
     /// None while the trace is unused.
     session: Option<Arc<Session>>,
-    subject: Subject,
+    info: EventInfo,
     stream: Stream,
     submission: u64,
     waits: u32,
@@ -53,7 +53,7 @@ impl Trace {
     fn blank() -> Self {
         Self {
             session: None,
-            subject: Subject::of(QueueEventKind::Barrier),
+            info: EventInfo::of(QueueEventKind::Barrier),
             stream: Stream { gpu: 0, queue: 0 },
             submission: 0,
             waits: 0,
@@ -69,18 +69,18 @@ impl Trace {
     }
 
     /// Makes `trace` the trace of an operation that is being submitted to `queue` with `waits` and `signals` as numbers
-    /// of semaphores. `subject` describes the operation.
+    /// of semaphores. `info` makes the description of the operation.
     fn begin(
         mut trace: Box<Self>,
         session: Arc<Session>,
         queue: &Queue,
-        subject: impl FnOnce(&Session) -> Subject,
+        info: impl FnOnce(&Session) -> EventInfo,
         waits: usize,
         signals: usize,
     ) -> Box<Self> {
         let this = &mut *trace;
-        this.subject = subject(&session);
-        let (kind, command_buffer) = (this.subject.kind, this.subject.command_buffer);
+        this.info = info(&session);
+        let (kind, command_buffer) = (this.info.kind, this.info.command_buffer);
         let stream = session.stream(queue.ordinal());
         let has_launches = matches!(kind, QueueEventKind::Dispatch | QueueEventKind::Execute);
         let selected = session.selected(stream, command_buffer);
@@ -89,7 +89,7 @@ impl Trace {
         let regions = command_buffer != 0 && selected.intersects(ProfileData::COMMAND_REGION_EVENTS);
         this.packets.begin((launches, whole, regions));
         if launches && session.watches_launches() {
-            let watched = session.watched_launches(command_buffer, this.subject.launch.as_ref());
+            let watched = session.watched_launches(command_buffer, this.info.launch.as_ref());
             this.packets.watch(watched, &session);
         }
         this.stream = stream;
@@ -107,9 +107,9 @@ impl Trace {
     }
 
     /// Announces that `before` packets come next and then the packet of the launch that `note` describes, if it is one.
-    pub fn launches(&mut self, before: u32, note: impl FnOnce() -> Option<LaunchNote>) {
+    pub fn launches(&mut self, before: u32, info: impl FnOnce() -> Option<LaunchInfo>) {
         if self.packets.has_launches()
-            && let Some(launch) = note()
+            && let Some(launch) = info()
         {
             let is_selected = self.packets.launches && self.session().selects_launch(&launch);
             if self.packets.regions || is_selected {
@@ -138,7 +138,7 @@ impl Trace {
     /// an executable has no marker, the session has failed.
     fn marker(&self) -> Option<AmdPm4IbPacket> {
         let launched = self.packets.launched.last().filter(|_| self.packets.traces_more())?;
-        self.session.as_ref()?.traces()?.marker(self.stream.gpu, launched.note.function.executable)
+        self.session.as_ref()?.traces()?.marker(self.stream.gpu, launched.info.function.executable)
     }
 
     /// The packets that start counting and tracing the launch that is written next, if that is wanted.
@@ -202,7 +202,7 @@ impl Trace {
         if let Err(status) = self.log_device(queue) {
             self.session().fail(status);
         }
-        queue.give_trace(self);
+        queue.recycle_trace(self);
     }
 
     /// Clears the trace for reuse by other operations.
@@ -227,28 +227,28 @@ impl Trace {
 
 /// Unused traces, for later operations.
 #[derive(Debug, Default)]
-pub(super) struct SpareTraces(
+pub(super) struct TracePool(
     #[expect(clippy::vec_box, reason = "they go in and out by a pointer")] Mutex<Vec<Box<Trace>>>,
 );
 
 impl Queue {
     fn take_trace(&self) -> Box<Trace> {
-        let spare = self.spares.traces.0.lock().pop();
+        let spare = self.vec_pools.traces.0.lock().pop();
         spare.unwrap_or_else(|| Box::new(Trace::blank()))
     }
 
     /// Takes back the trace of a complete operation. Under no lock.
-    fn give_trace(&self, mut trace: Box<Trace>) {
+    fn recycle_trace(&self, mut trace: Box<Trace>) {
         trace.clear();
-        let mut traces = self.spares.traces.0.lock();
+        let mut traces = self.vec_pools.traces.0.lock();
         if traces.len() < MOST_SPARE {
             traces.push(trace);
         }
     }
 
     /// Drops the unused traces: the session is over.
-    pub fn forget_traces(&self) {
-        let traces = std::mem::take(&mut *self.spares.traces.0.lock());
+    pub fn drop_unused_traces(&self) {
+        let traces = std::mem::take(&mut *self.vec_pools.traces.0.lock());
         drop(traces);
     }
 }

@@ -27,15 +27,15 @@ pub type EpochWaits = SmallVec<[EpochWait; 4]>;
 
 /// The position of a submission in the order of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum QueueOrdering {
     /// Behind all that was submitted before.
-    Behind,
+    AfterPrior,
     /// Its packets may start at any time; its epoch still comes after earlier ones.
-    Anywhere,
+    Unordered,
 }
 
 /// Resolves `waits` for a submission to `queue` at this moment. If the submission can go to the ring now, adds the
-/// packets that it needs in front to `epochs` and returns its place. Returns none if only the host can see one of the
+/// packets that it needs in front to `epochs` and returns its ordering. Returns none if only the host can see one of the
 /// waits.
 ///
 /// Work of the same queue needs no packet: the submission comes behind it. Work of another queue of the same logical
@@ -45,9 +45,9 @@ pub enum Place {
 /// # Errors
 /// The failure of a wait semaphore that has failed.
 #[inline(always)]
-pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits) -> Result<Option<Place>> {
+pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits) -> Result<Option<QueueOrdering>> {
     zone!("resolve waits");
-    let mut place = Place::Anywhere;
+    let mut ordering = QueueOrdering::Unordered;
     let mut waits = waits.iter();
     while let Some((semaphore, value)) = waits.next() {
         let (now, timeline) = payload_and_timeline(semaphore)?;
@@ -61,14 +61,14 @@ pub fn resolve(queue: &Queue, waits: SemaphoreList<'_>, epochs: &mut EpochWaits)
         if last.queue != queue.ordinal() && !add_epoch(queue, last, epochs) {
             return by_host(waits);
         }
-        place = Place::Behind;
+        ordering = QueueOrdering::AfterPrior;
     }
-    Ok(Some(place))
+    Ok(Some(ordering))
 }
 
 /// Returns none, for a wait on the host, unless one of the `rest` has failed.
 #[inline(never)]
-fn by_host<'a>(rest: impl Iterator<Item = (Semaphore<'a>, u64)>) -> Result<Option<Place>> {
+fn by_host<'a>(rest: impl Iterator<Item = (Semaphore<'a>, u64)>) -> Result<Option<QueueOrdering>> {
     for (semaphore, _) in rest {
         payload(semaphore)?;
     }

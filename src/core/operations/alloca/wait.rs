@@ -24,7 +24,7 @@ pub type Edge = SmallVec<[(u64, u64); 2]>;
 impl Position {
     /// The position of a submission to `queue` behind `waits`.
     pub fn new(queue: &Queue, waits: &[EpochWait]) -> Self {
-        if let Some((axis, epoch)) = queue.only_epoch(waits) {
+        if let Some((axis, epoch)) = queue.single_entry_frontier(waits) {
             let entry = std::iter::once((axis, epoch)).filter(|(_, epoch)| *epoch != 0);
             return Self { frontier: Frontier::new(entry.clone()), edge: entry.collect() };
         }

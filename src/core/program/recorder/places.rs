@@ -7,7 +7,7 @@ use crate::core::memory::{Location, locate, own_address};
 use crate::core::operations::transfer::check_span;
 use crate::core::program::arena::Storage;
 use crate::core::program::recorder::Recorder;
-use crate::core::program::{Place, Span};
+use crate::core::program::{AddressSource, Span};
 use crate::ffi::{
     Borrowed, Buffer, BufferRef, BufferRefs, Fallible, HalRef, HalResource, Resource, Result, Status, WHOLE_BUFFER,
     retain, status,
@@ -19,7 +19,7 @@ const LOOK_BACK: usize = 8;
 /// A place with the length that the command gave.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
-    pub(super) place: Place,
+    pub(super) place: AddressSource,
     /// None for the whole table entry.
     pub(super) length: Option<u64>,
 }
@@ -35,12 +35,12 @@ impl Recorder {
     }
 
     /// The place of `reference` in its `buffer`.
-    fn place(&mut self, buffer: Buffer<'_>, reference: &BufferRef<'_>) -> Result<Place> {
+    fn place(&mut self, buffer: Buffer<'_>, reference: &BufferRef<'_>) -> Result<AddressSource> {
         check_span(buffer, reference.offset, reference.length)?;
         match own_address(buffer, reference.offset) {
             Some(address) => {
                 self.keep(buffer)?;
-                Ok(Place::Known(address))
+                Ok(AddressSource::Fixed(address))
             }
             None => self.place_of_other(buffer, reference.offset),
         }
@@ -50,24 +50,24 @@ impl Recorder {
     /// retained in any case. Without memory it is resolved at execution; with memory, each execution checks that it
     /// still owns it.
     #[inline(never)]
-    fn place_of_other(&mut self, buffer: Buffer<'_>, offset: usize) -> Result<Place> {
+    fn place_of_other(&mut self, buffer: Buffer<'_>, offset: usize) -> Result<AddressSource> {
         let location = locate(buffer, offset, Some(self.gpu()))?;
         let storage = &mut *self.storage;
         match location {
             Location::Own(address) => {
                 self.keep(buffer)?;
-                Ok(Place::Known(address))
+                Ok(AddressSource::Fixed(address))
             }
             Location::Lent(address, transient) => {
                 list(&mut storage.lent, transient)?;
-                Ok(Place::Known(address))
+                Ok(AddressSource::Fixed(address))
             }
             Location::Awaited(offset, transient) => {
-                let index = storage.first_late + list(&mut storage.late, transient)?;
-                if index >= Place::MOST_ENTRIES {
+                let index = storage.first_unallocated + list(&mut storage.unallocated_buffers, transient)?;
+                if index >= AddressSource::MOST_ENTRIES {
                     return Err(too_many_awaited(self.slots));
                 }
-                Ok(Place::Table { index: index as u32, offset: offset as u64 })
+                Ok(AddressSource::Binding { index: index as u32, offset: offset as u64 })
             }
         }
     }
@@ -78,13 +78,13 @@ impl Recorder {
         if slot >= slots {
             return Err(status!(INVALID_ARGUMENT, "slot {slot} of a command buffer made for {slots} binding slots"));
         }
-        let reach = &mut self.storage.reach;
+        let reach = &mut self.storage.slot_extents;
         if slot >= reach.len() {
             reach.try_resize(slot + 1, 0)?;
         }
         reach[slot] = reach[slot].max(1);
         let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
-        Ok(Target { place: Place::Table { index: reference.slot, offset: reference.offset as u64 }, length })
+        Ok(Target { place: AddressSource::Binding { index: reference.slot, offset: reference.offset as u64 }, length })
     }
 
     /// Writes `bindings` from index `first` on to `lines`, the last templates. Removes the lines if one of the bindings
@@ -108,8 +108,8 @@ impl Recorder {
             None => self.slot(&reference).map(|target| target.place),
         }?;
         let Some(word) = place.word() else { return Err(no_word(place)) };
-        if let Some((index, offset)) = Place::in_table(word) {
-            reach_to(&mut self.storage.reach, index, offset);
+        if let Some((index, offset)) = AddressSource::in_table(word) {
+            extend_to(&mut self.storage.slot_extents, index, offset);
         }
         Ok(word)
     }
@@ -118,12 +118,12 @@ impl Recorder {
 /// Writes `bindings` to `lines`, the last templates, up to the first unusual one. Returns their number, and the OR of
 /// their words.
 #[inline(always)]
-pub(super) fn bind_usual(storage: &mut Storage, lines: Span, bindings: BufferRefs<'_>, retains: bool) -> (usize, u64) {
+pub(super) fn bind_common(storage: &mut Storage, lines: Span, bindings: BufferRefs<'_>, retains: bool) -> (usize, u64) {
     let words = storage.templates[lines.start as usize..].as_flattened_mut();
-    let reach = &mut storage.reach[..];
+    let reach = &mut storage.slot_extents[..];
     let (mut written, mut all) = (0, 0);
     for (word, reference) in words.iter_mut().zip(bindings.iter()) {
-        let Some(usual) = usual_word(reach, &mut storage.resources, retains, &reference) else { break };
+        let Some(usual) = common_word(reach, &mut storage.resources, retains, &reference) else { break };
         *word = usual;
         all |= usual;
         written += 1;
@@ -134,7 +134,7 @@ pub(super) fn bind_usual(storage: &mut Storage, lines: Span, bindings: BufferRef
 /// The template word of a usual binding: a table slot within `reach`, or bytes of a buffer that has its memory, which
 /// is retained in `resources` if `retains`. None for other bindings.
 #[inline(always)]
-fn usual_word(
+fn common_word(
     reach: &mut [u64],
     resources: &mut Vec<Resource>,
     retains: bool,
@@ -149,7 +149,7 @@ fn usual_word(
         }
         return Some(address);
     }
-    let word = Place::table_word(slot, offset as u64)?;
+    let word = AddressSource::table_word(slot, offset as u64)?;
     let reach = reach.get_mut(slot as usize)?;
     let end = (offset as u64).saturating_add(1);
     if end > *reach {
@@ -158,9 +158,9 @@ fn usual_word(
     Some(word)
 }
 
-/// Notes that a command uses the entry `index` of the table up to `offset`. Uses of late buffers are checked when they
-/// are recorded.
-fn reach_to(reach: &mut [u64], index: usize, offset: u64) {
+/// Notes that a command uses the entry `index` of the table up to `offset`. Uses of unallocated buffers are checked when
+/// they are recorded.
+fn extend_to(reach: &mut [u64], index: usize, offset: u64) {
     if let Some(reach) = reach.get_mut(index) {
         *reach = offset.saturating_add(1).max(*reach);
     }
@@ -170,14 +170,14 @@ fn reach_to(reach: &mut [u64], index: usize, offset: u64) {
 #[cold]
 fn forget(storage: &mut Storage, lines: Span) {
     storage.templates.truncate(lines.start as usize);
-    let mut reach = std::mem::take(&mut storage.reach);
+    let mut reach = std::mem::take(&mut storage.slot_extents);
     // Used slots stay marked as used.
     reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
     let words = storage.bound().flat_map(|(bindings, _)| bindings.iter().copied());
-    for (index, offset) in words.filter_map(Place::in_table) {
-        reach_to(&mut reach, index, offset);
+    for (index, offset) in words.filter_map(AddressSource::in_table) {
+        extend_to(&mut reach, index, offset);
     }
-    storage.reach = reach;
+    storage.slot_extents = reach;
 }
 
 /// Retains `object` in `resources`. Consecutive commands mostly use the same few objects, which are retained once.
@@ -194,17 +194,17 @@ pub(super) fn keep<T: HalResource>(resources: &mut Vec<Resource>, object: Borrow
 
 /// The error for a dispatch's binding that has no template word.
 #[cold]
-fn no_word(place: Place) -> Status {
-    let Place::Table { index, offset } = place else { return status!(INTERNAL, "an address without a word") };
-    if index as usize >= Place::MOST_ENTRIES {
-        let most = Place::MOST_ENTRIES;
+fn no_word(place: AddressSource) -> Status {
+    let AddressSource::Binding { index, offset } = place else { return status!(INTERNAL, "an address without a word") };
+    if index as usize >= AddressSource::MOST_ENTRIES {
+        let most = AddressSource::MOST_ENTRIES;
         return status!(
             UNIMPLEMENTED,
             "a dispatch whose binding is slot {index} of the binding table: dispatches can use the first {most} slots; \
              use a lower slot, or name the buffer itself"
         );
     }
-    let most = 1_u64 << Place::OFFSET_BITS;
+    let most = 1_u64 << AddressSource::OFFSET_BITS;
     status!(
         UNIMPLEMENTED,
         "a dispatch whose binding begins {offset} bytes into a buffer that is known only when the recording is executed: \
@@ -215,7 +215,7 @@ fn no_word(place: Place) -> Status {
 /// The error for a buffer without memory when a recording has as many as words can address.
 #[cold]
 fn too_many_awaited(slots: usize) -> Status {
-    let most = Place::MOST_ENTRIES.saturating_sub(slots);
+    let most = AddressSource::MOST_ENTRIES.saturating_sub(slots);
     status!(
         RESOURCE_EXHAUSTED,
         "a command buffer made for {slots} binding slots can use {most} queue-allocated buffers that have no memory yet \

@@ -3,7 +3,7 @@
 
 use super::Trace;
 use super::packets::Launched;
-use crate::core::profile::LaunchNote;
+use crate::core::profile::LaunchInfo;
 use crate::core::profile::regions::{self, HostClock};
 use crate::core::queue::Queue;
 use crate::ffi::profile::host_time;
@@ -19,7 +19,7 @@ impl Trace {
         if session.wants(ProfileData::QUEUE_EVENTS) {
             session.log_queue_event(self.queue_event());
         }
-        if let Some(note) = &self.subject.memory
+        if let Some(note) = &self.info.memory
             && let Some(memory) = session.memory()
             && self.started != 0
         {
@@ -36,7 +36,7 @@ impl Trace {
     }
 
     fn allocation(&self) -> u64 {
-        self.subject.memory.map_or(0, |note| note.allocation)
+        self.info.memory.map_or(0, |note| note.allocation)
     }
 
     fn flags(&self) -> u32 {
@@ -45,7 +45,7 @@ impl Trace {
 
     fn queue_event(&self) -> QueueEvent {
         let mut event = QueueEvent::blank();
-        event.type_ = self.subject.kind as u32;
+        event.type_ = self.info.kind as u32;
         event.flags = self.flags();
         event.dependency_strategy = if self.was_deferred {
             DependencyStrategy::SoftwareDefer
@@ -58,7 +58,7 @@ impl Trace {
         } as u32;
         event.host_time_ns = self.submitted;
         event.submission_id = self.submission;
-        event.command_buffer_id = self.subject.command_buffer;
+        event.command_buffer_id = self.info.command_buffer;
         event.allocation_id = self.allocation();
         event.stream_id = self.stream.id();
         event.physical_device_ordinal = self.stream.gpu;
@@ -66,8 +66,8 @@ impl Trace {
         event.wait_count = self.waits;
         event.signal_count = self.signals;
         event.barrier_count = self.wait_packets;
-        event.operation_count = self.subject.operations;
-        event.payload_length = self.subject.length;
+        event.operation_count = self.info.operations;
+        event.payload_length = self.info.length;
         event.ready_host_time_ns = self.ready;
         event
     }
@@ -76,17 +76,17 @@ impl Trace {
     /// completion.
     fn host_event(&self, code: Code) -> HostExecutionEvent {
         let mut event = HostExecutionEvent::blank();
-        event.type_ = self.subject.kind as u32;
+        event.type_ = self.info.kind as u32;
         // Nothing is executed in the call that submits it.
         event.flags = flags::HOST_DEFERRED;
         event.status_code = code.to_raw();
         event.submission_id = self.submission;
-        event.command_buffer_id = self.subject.command_buffer;
+        event.command_buffer_id = self.info.command_buffer;
         event.allocation_id = self.allocation();
-        if self.subject.command_buffer != 0 {
+        if self.info.command_buffer != 0 {
             event.flags |= flags::HOST_OF_COMMAND_BUFFER;
         }
-        if let Some(launch) = &self.subject.launch {
+        if let Some(launch) = &self.info.launch {
             event.executable_id = launch.function.executable;
             event.function_ordinal = launch.function.ordinal;
             event.workgroup_count = launch.workgroup_count;
@@ -100,8 +100,8 @@ impl Trace {
         event.queue_ordinal = self.stream.queue;
         event.start_host_time_ns = self.started;
         event.end_host_time_ns = host_time();
-        event.payload_length = self.subject.length;
-        event.operation_count = self.subject.operations;
+        event.payload_length = self.info.length;
+        event.operation_count = self.info.operations;
         event
     }
 
@@ -109,7 +109,7 @@ impl Trace {
     pub(super) fn log_device(&self, queue: &Queue) -> Result<()> {
         let (session, ordinal) = (self.session(), queue.ordinal());
         let mut launches = Vec::new();
-        for Launched { signal, note: launch, count, trace } in &self.packets.launched {
+        for Launched { signal, info: launch, count, trace } in &self.packets.launched {
             let (start, end) = self.times(queue, *signal)?;
             if self.packets.launches && session.selects_launch(launch) {
                 let count = count.map(|count| &self.packets.counts[count]);
@@ -135,12 +135,12 @@ impl Trace {
         Ok(())
     }
 
-    fn log_regions(&self, queue: &Queue, launches: &[(LaunchNote, (u64, u64))]) -> Result<()> {
+    fn log_regions(&self, queue: &Queue, launches: &[(LaunchInfo, (u64, u64))]) -> Result<()> {
         let session = self.session();
-        let barriers = session.barriers(self.subject.command_buffer);
+        let barriers = session.barriers(self.info.command_buffer);
         for mut event in regions::events(&barriers, launches, HostClock::new(session.library())?) {
             event.submission_id = self.submission;
-            event.command_buffer_id = self.subject.command_buffer;
+            event.command_buffer_id = self.info.command_buffer;
             event.stream_id = self.stream.id();
             event.queue.physical_device_ordinal = self.stream.gpu;
             event.queue.queue_ordinal = self.stream.queue;
@@ -160,16 +160,16 @@ impl Trace {
         Ok((time.start, time.end.max(time.start)))
     }
 
-    fn dispatch_event(&self, launch: &LaunchNote, start: u64, end: u64) -> DispatchEvent {
+    fn dispatch_event(&self, launch: &LaunchInfo, start: u64, end: u64) -> DispatchEvent {
         let mut event = DispatchEvent::blank();
-        if self.subject.command_buffer != 0 {
+        if self.info.command_buffer != 0 {
             event.flags |= flags::DISPATCH_OF_COMMAND_BUFFER;
         }
         if launch.indirect {
             event.flags |= flags::DISPATCH_INDIRECT_PARAMETERS;
         }
         event.submission_id = self.submission;
-        event.command_buffer_id = self.subject.command_buffer;
+        event.command_buffer_id = self.info.command_buffer;
         event.executable_id = launch.function.executable;
         event.command_index = launch.command_index;
         event.function_ordinal = launch.function.ordinal;
@@ -181,16 +181,16 @@ impl Trace {
 
     fn device_event(&self, start: u64, end: u64) -> QueueDeviceEvent {
         let mut event = QueueDeviceEvent::blank();
-        event.type_ = self.subject.kind as u32;
+        event.type_ = self.info.kind as u32;
         event.flags = self.flags();
         event.submission_id = self.submission;
-        event.command_buffer_id = self.subject.command_buffer;
+        event.command_buffer_id = self.info.command_buffer;
         event.allocation_id = self.allocation();
         event.stream_id = self.stream.id();
-        event.payload_length = self.subject.length;
+        event.payload_length = self.info.length;
         event.physical_device_ordinal = self.stream.gpu;
         event.queue_ordinal = self.stream.queue;
-        event.operation_count = self.subject.operations;
+        event.operation_count = self.info.operations;
         (event.start_tick, event.end_tick) = (start, end.max(start));
         event
     }

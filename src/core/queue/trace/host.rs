@@ -2,7 +2,7 @@
 //! Traces of operations that run on host threads.
 
 use super::Trace;
-use crate::core::profile::Subject;
+use crate::core::profile::EventInfo;
 use crate::core::queue::Queue;
 use crate::ffi::Code;
 use crate::ffi::profile::host_time;
@@ -13,10 +13,10 @@ pub struct HostTrace(Option<Box<Trace>>);
 
 impl HostTrace {
     /// The trace of an operation that is being submitted to `queue` with these numbers of waits and signals.
-    pub fn new(queue: &Queue, subject: Subject, waits: usize, signals: usize) -> Self {
-        let session = queue.shared().profiler.session().filter(|session| session.notes(&subject));
+    pub fn new(queue: &Queue, info: EventInfo, waits: usize, signals: usize) -> Self {
+        let session = queue.shared().profiler.session().filter(|session| session.records(&info));
         // None of those that go from one operation to the next: it has no packets.
-        let begin = |session| Trace::begin(Box::new(Trace::blank()), session, queue, |_| subject, waits, signals);
+        let begin = |session| Trace::begin(Box::new(Trace::blank()), session, queue, |_| info, waits, signals);
         Self(session.map(begin))
     }
 

@@ -8,7 +8,7 @@ use hsa_abi::HsaSignal;
 use crate::core::profile::counters::Count;
 use crate::core::profile::pool::Pooled;
 use crate::core::profile::session::Session;
-use crate::core::profile::{FunctionRef, LaunchNote, counters, thread_traces};
+use crate::core::profile::{FunctionRef, LaunchInfo, counters, thread_traces};
 use crate::core::queue::Queue;
 use crate::core::queue::operation::Demand;
 use crate::ffi::Status;
@@ -62,7 +62,7 @@ pub(super) struct Packets {
 pub(super) struct Launched {
     /// The index of its packet's signal.
     pub(super) signal: usize,
-    pub(super) note: LaunchNote,
+    pub(super) info: LaunchInfo,
     /// The indices of its counter sample and its thread trace, if it has them.
     pub(super) count: Option<usize>,
     pub(super) trace: Option<usize>,
@@ -70,8 +70,8 @@ pub(super) struct Launched {
 
 impl Launched {
     /// A launch whose packet is not written yet.
-    pub(super) fn new(note: LaunchNote) -> Self {
-        Self { signal: 0, note, count: None, trace: None }
+    pub(super) fn new(info: LaunchInfo) -> Self {
+        Self { signal: 0, info, count: None, trace: None }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::ffi::Frontier;
 
 /// The state from which a queue's frontiers are made.
 #[derive(Debug)]
-pub(super) struct History {
+pub(super) struct QueueFrontier {
     /// The axis of the queue's epochs in IREE's frontiers.
     axis: u64,
     /// One bit for each queue that this queue has waited for. Changes under the submission lock.
@@ -18,7 +18,7 @@ pub(super) struct History {
     last_work: AtomicU64,
 }
 
-impl History {
+impl QueueFrontier {
     /// The history of a new queue with this axis.
     pub(super) fn new(axis: u64) -> Self {
         Self { axis, waited_queues: AtomicU64::new(0), last_work: AtomicU64::new(0) }
@@ -40,7 +40,7 @@ impl Queue {
     /// neither they nor earlier submissions have waited for another queue. A frontier may claim less than is true, so
     /// that concurrent submissions of other threads do not matter.
     #[inline]
-    pub fn only_epoch(&self, waits: &[EpochWait]) -> Option<(u64, u64)> {
+    pub fn single_entry_frontier(&self, waits: &[EpochWait]) -> Option<(u64, u64)> {
         let is_alone = waits.is_empty() && self.history.waited_queues.load(Ordering::Relaxed) == 0;
         is_alone.then(|| (self.history.axis, self.rings.records.last_epoch()))
     }
@@ -73,14 +73,14 @@ impl Queue {
     }
 
     /// Notes that a submission waits for the queue `ordinal`. Under the submission lock.
-    pub fn note_wait(&self, ordinal: u32) {
+    pub fn record_wait(&self, ordinal: u32) {
         let waited = self.history.waited_queues.load(Ordering::Relaxed);
         self.history.waited_queues.store(waited | 1 << ordinal, Ordering::Relaxed);
     }
 
     /// Notes that the submission of this epoch has work of its own.
     #[inline]
-    pub fn note_work(&self, epoch: u64) {
+    pub fn record_work(&self, epoch: u64) {
         self.history.last_work.store(epoch, Ordering::Relaxed);
     }
 

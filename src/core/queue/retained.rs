@@ -5,25 +5,25 @@ use crate::core::queue::Queue;
 use crate::ffi::{Resource, Result};
 
 /// The number of objects that need no memory of their own.
-const FEW: usize = 6;
+const INLINE: usize = 6;
 
 /// HAL objects that a submission keeps alive until it is complete.
 #[derive(Debug)]
-pub enum Resources {
+pub enum RetainedSet {
     /// Stored in place.
-    Few([Option<Resource>; FEW]),
+    Inline([Option<Resource>; INLINE]),
     /// Stored in a vector that goes back to its queue ([`Queue::release`]).
-    Many(Vec<Option<Resource>>),
+    Spilled(Vec<Option<Resource>>),
 }
 
-impl Resources {
+impl RetainedSet {
     /// No objects.
-    pub const NONE: Self = Self::Few([const { None }; FEW]);
+    pub const NONE: Self = Self::Inline([const { None }; INLINE]);
 
     /// At most two objects.
     #[inline(always)]
     pub fn two(first: Option<Resource>, second: Option<Resource>) -> Self {
-        Self::Few([first, second, None, None, None, None])
+        Self::Inline([first, second, None, None, None, None])
     }
 
     /// `first` and the objects of `rest`, of which there are at most `most`.
@@ -38,19 +38,19 @@ impl Resources {
         rest: impl Iterator<Item = Option<Resource>>,
     ) -> Result<Self> {
         let count = 1 + most;
-        if count <= FEW {
-            let mut few = [const { None }; FEW];
-            let [place, places @ ..] = &mut few;
+        if count <= INLINE {
+            let mut inline = [const { None }; INLINE];
+            let [place, places @ ..] = &mut inline;
             put(place, first);
             for (place, object) in places.iter_mut().zip(rest) {
                 put(place, object);
             }
-            Ok(Self::Few(few))
+            Ok(Self::Inline(inline))
         } else {
-            let mut many = queue.take_resources(count)?;
-            many.push(first);
-            many.extend(rest);
-            Ok(Self::Many(many))
+            let mut spilled = queue.take_resources(count)?;
+            spilled.push(first);
+            spilled.extend(rest);
+            Ok(Self::Spilled(spilled))
         }
     }
 }
@@ -66,10 +66,10 @@ fn put(place: &mut Option<Resource>, object: Option<Resource>) {
 impl Queue {
     /// Releases the objects that a submission kept. Under no lock.
     #[inline]
-    pub fn release(&self, resources: Resources) {
+    pub fn release(&self, resources: RetainedSet) {
         match resources {
-            Resources::Few(few) => drop(few),
-            Resources::Many(many) => self.give_resources(many),
+            RetainedSet::Inline(inline) => drop(inline),
+            RetainedSet::Spilled(spilled) => self.recycle_resources(spilled),
         }
     }
 }

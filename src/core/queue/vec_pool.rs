@@ -4,18 +4,18 @@
 use parking_lot::Mutex;
 
 use crate::core::queue::Queue;
-use crate::core::queue::trace::SpareTraces;
+use crate::core::queue::trace::TracePool;
 use crate::ffi::{Fallible, Resource, Result};
 
 /// Unused vectors, for operations that need more room than they have in themselves.
 #[derive(Debug)]
-struct Spare<T> {
+struct VecPool<T> {
     vectors: Mutex<Vec<Vec<T>>>,
     /// Items of the largest vector that is kept.
     largest: usize,
 }
 
-impl<T> Spare<T> {
+impl<T> VecPool<T> {
     /// The most vectors that are kept.
     const MOST: usize = 256;
 
@@ -32,7 +32,7 @@ impl<T> Spare<T> {
         Ok(vector)
     }
 
-    fn give(&self, mut vector: Vec<T>) {
+    fn recycle(&self, mut vector: Vec<T>) {
         // Items may go to IREE: not under the lock.
         vector.clear();
         if vector.capacity() <= self.largest {
@@ -47,16 +47,16 @@ impl<T> Spare<T> {
 
 /// The vectors that a queue keeps for reuse.
 #[derive(Debug)]
-pub(super) struct Spares {
-    resources: Spare<Option<Resource>>,
-    addresses: Spare<u64>,
-    pub(super) traces: SpareTraces,
+pub(super) struct VecPools {
+    resources: VecPool<Option<Resource>>,
+    addresses: VecPool<u64>,
+    pub(super) traces: TracePool,
 }
 
-impl Spares {
+impl VecPools {
     /// Keeps vectors of at most `bytes` each.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { resources: Spare::new(bytes), addresses: Spare::new(bytes), traces: SpareTraces::default() }
+        Self { resources: VecPool::new(bytes), addresses: VecPool::new(bytes), traces: TracePool::default() }
     }
 }
 
@@ -66,12 +66,12 @@ impl Queue {
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub(super) fn take_resources(&self, count: usize) -> Result<Vec<Option<Resource>>> {
-        self.spares.resources.take(count)
+        self.vec_pools.resources.take(count)
     }
 
     /// Releases the objects and keeps the vector for reuse. Under no lock.
-    pub(super) fn give_resources(&self, resources: Vec<Option<Resource>>) {
-        self.spares.resources.give(resources);
+    pub(super) fn recycle_resources(&self, resources: Vec<Option<Resource>>) {
+        self.vec_pools.resources.recycle(resources);
     }
 
     /// A vector of `count` zero addresses.
@@ -79,14 +79,14 @@ impl Queue {
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn take_addresses(&self, count: usize) -> Result<Vec<u64>> {
-        let mut addresses = self.spares.addresses.take(count)?;
+        let mut addresses = self.vec_pools.addresses.take(count)?;
         addresses.resize(count, 0);
         Ok(addresses)
     }
 
     /// Keeps the vector for reuse.
-    pub fn give_addresses(&self, addresses: Vec<u64>) {
-        self.spares.addresses.give(addresses);
+    pub fn recycle_addresses(&self, addresses: Vec<u64>) {
+        self.vec_pools.addresses.recycle(addresses);
     }
 }
 
@@ -99,17 +99,17 @@ mod tests {
     fn vectors_are_kept_up_to_the_size_that_the_knob_says() {
         let least = Options::default().host_block_pool_small_size;
         for bytes in [least, 4 * least, usize::MAX] {
-            let Spares { resources, addresses, .. } = Spares::new(bytes);
+            let VecPools { resources, addresses, .. } = VecPools::new(bytes);
             let items = (bytes / 8).min(1 << 20);
-            addresses.give(Vec::with_capacity(items));
-            resources.give(Vec::with_capacity(items));
+            addresses.recycle(Vec::with_capacity(items));
+            resources.recycle(Vec::with_capacity(items));
             assert!(
                 addresses.take(0).unwrap().capacity() >= items && resources.take(0).unwrap().capacity() >= items,
                 "{bytes}"
             );
             if bytes != usize::MAX {
-                addresses.give(Vec::with_capacity(items + 1));
-                resources.give(Vec::with_capacity(items + 1));
+                addresses.recycle(Vec::with_capacity(items + 1));
+                resources.recycle(Vec::with_capacity(items + 1));
             }
             assert_eq!(
                 (addresses.take(0).unwrap().capacity(), resources.take(0).unwrap().capacity()),
