@@ -47,7 +47,10 @@ fn barrier_values_compare_masked_values_across_queues() {
     let (first, second) = (Queue::new(hsa.gpu(), 64), Queue::new(hsa.gpu(), 64));
     let (epoch, gate, done) = (signal(100), signal(1), signal(2));
     let all = -1;
-    second.submit(&barrier_value(epoch, HsaSignalCondition::LT, 99, all, done));
+    let mut with_junk = barrier_value(epoch, HsaSignalCondition::LT, 99, all, done);
+    // As HIP 5.7 leaves it.
+    (with_junk.reserved1, with_junk.reserved2) = (7, [8, 9]);
+    second.submit(&with_junk);
     second.submit(&barrier_value(epoch, HsaSignalCondition::EQ, 2, 0xf, done));
     first.submit(&barrier_and(&[gate], epoch));
     first.submit(&barrier_and(&[], epoch));

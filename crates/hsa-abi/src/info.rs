@@ -157,6 +157,30 @@ c_enum! {
         BASE_PROFILE_DEFAULT_FLOAT_ROUNDING_MODES = 23,
         /// `bool`.
         FAST_F16_OPERATION = 24,
+        /// `u32` elements. ROCR writes 32 bits for all attributes of images; `hsa_ext_image.h` says `size_t`.
+        IMAGE_1D_MAX_ELEMENTS = 0x3000,
+        /// `u32` elements.
+        IMAGE_1DA_MAX_ELEMENTS = 0x3001,
+        /// `u32` elements.
+        IMAGE_1DB_MAX_ELEMENTS = 0x3002,
+        /// `[u32; 2]` elements.
+        IMAGE_2D_MAX_ELEMENTS = 0x3003,
+        /// `[u32; 2]` elements.
+        IMAGE_2DA_MAX_ELEMENTS = 0x3004,
+        /// `[u32; 2]` elements.
+        IMAGE_2DDEPTH_MAX_ELEMENTS = 0x3005,
+        /// `[u32; 2]` elements.
+        IMAGE_2DADEPTH_MAX_ELEMENTS = 0x3006,
+        /// `[u32; 3]` elements.
+        IMAGE_3D_MAX_ELEMENTS = 0x3007,
+        /// `u32` layers.
+        IMAGE_ARRAY_MAX_LAYERS = 0x3008,
+        /// `u32`: read-only images at once.
+        MAX_IMAGE_RD_HANDLES = 0x3009,
+        /// `u32`: writable images at once.
+        MAX_IMAGE_RORW_HANDLES = 0x300A,
+        /// `u32`: samplers at once.
+        MAX_SAMPLER_HANDLERS = 0x300B,
         /// `u32`: PCI device id.
         AMD_CHIP_ID = 0xA000,
         /// `u32` bytes.
@@ -167,6 +191,8 @@ c_enum! {
         AMD_MAX_CLOCK_FREQUENCY = 0xA003,
         /// `u32`: the kernel driver's node.
         AMD_DRIVER_NODE_ID = 0xA004,
+        /// `u32`: ranges of addresses that a debugger can watch at once.
+        AMD_MAX_ADDRESS_WATCH_POINTS = 0xA005,
         /// `u32`: PCI bus (bits 8–15), device (3–7) and function (0–2).
         AMD_BDFID = 0xA006,
         /// `u32` bits.
@@ -195,14 +221,24 @@ c_enum! {
         AMD_ASIC_REVISION = 0xA012,
         /// `bool`: the host can access this agent's memory directly.
         AMD_SVM_DIRECT_HOST_ACCESS = 0xA013,
+        /// `u32`: compute units that cooperative dispatches may use.
+        AMD_COOPERATIVE_COMPUTE_UNIT_COUNT = 0xA014,
         /// `u64` bytes.
         AMD_MEMORY_AVAIL = 0xA015,
         /// `u64` Hz of the agent's clock, in which signals are stamped.
         AMD_TIMESTAMP_FREQUENCY = 0xA016,
         /// `u32`.
         AMD_ASIC_FAMILY_ID = 0xA107,
+        /// `u32`: firmware version of the packet processor.
+        AMD_UCODE_VERSION = 0xA108,
+        /// `u32`: firmware version of the DMA engines.
+        AMD_SDMA_UCODE_VERSION = 0xA109,
         /// `u32`.
         AMD_NUM_SDMA_ENG = 0xA10A,
+        /// `u32`: further engines for copies between GPUs of a hive.
+        AMD_NUM_SDMA_XGMI_ENG = 0xA10B,
+        /// `u32`: 0 none, 2 version 2.
+        AMD_IOMMU_SUPPORT = 0xA110,
         /// `u32`.
         AMD_NUM_XCC = 0xA111,
         /// `u32`: the kernel driver's unique id (`/dev/dri/renderD<id>`).

@@ -319,3 +319,55 @@ pub struct HsaIpcHandle {
 }
 
 assert_layout!(HsaIpcHandle, size 32, handle @ 0);
+
+/// `hsa_dim3_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HsaDim3 {
+    /// Bytes, where a copy is described.
+    pub x: u32,
+    /// Rows.
+    pub y: u32,
+    /// Slices.
+    pub z: u32,
+}
+
+assert_layout!(HsaDim3, size 12, x @ 0, y @ 4, z @ 8);
+
+/// `hsa_pitched_ptr_t`: memory of rows and slices. All fields are multiples of 4.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HsaPitchedPtr {
+    /// First byte.
+    pub base: *mut c_void,
+    /// Bytes from one row to the next.
+    pub pitch: usize,
+    /// Bytes from one slice to the next.
+    pub slice: usize,
+}
+
+assert_layout!(HsaPitchedPtr, size 24, base @ 0, pitch @ 8, slice @ 16);
+
+c_enum! {
+    /// `hsa_amd_copy_direction_t`.
+    HsaCopyDirection: u32 {
+        /// From host to host.
+        HOST_TO_HOST = 0,
+        /// From host to device.
+        HOST_TO_DEVICE = 1,
+        /// From device to host.
+        DEVICE_TO_HOST = 2,
+        /// From device to device.
+        DEVICE_TO_DEVICE = 3,
+    }
+}
+
+c_enum! {
+    /// `hsa_amd_coherency_type_t`.
+    HsaCoherencyType: u32 {
+        /// Memory without an own setting is coherent.
+        COHERENT = 0,
+        /// Memory without an own setting is not coherent.
+        NONCOHERENT = 1,
+    }
+}

@@ -42,6 +42,12 @@ functions! {
     fn hsa_system_get_major_extension_table(
         extension: HsaExtension, version_major: u16, table_length: usize, table: *mut c_void,
     ) -> HsaStatus;
+    fn hsa_system_extension_supported(
+        extension: u16, version_major: u16, version_minor: u16, result: *mut bool,
+    ) -> HsaStatus;
+    fn hsa_agent_extension_supported(
+        extension: u16, agent: HsaAgent, version_major: u16, version_minor: u16, result: *mut bool,
+    ) -> HsaStatus;
     fn hsa_amd_register_system_event_handler(
         callback: Option<HsaAmdSystemEventCallback>, data: *mut c_void,
     ) -> HsaStatus;
@@ -105,6 +111,27 @@ functions! {
         dst: *mut c_void, dst_agent: HsaAgent, src: *const c_void, src_agent: HsaAgent, size: usize,
         dep_signal_count: u32, dep_signals: *const HsaSignal, completion_signal: HsaSignal,
     ) -> HsaStatus;
+    fn hsa_amd_memory_async_copy_on_engine(
+        dst: *mut c_void, dst_agent: HsaAgent, src: *const c_void, src_agent: HsaAgent, size: usize,
+        dep_signal_count: u32, dep_signals: *const HsaSignal, completion_signal: HsaSignal, engine: u32,
+        force_engine: bool,
+    ) -> HsaStatus;
+    fn hsa_amd_memory_copy_engine_status(
+        dst_agent: HsaAgent, src_agent: HsaAgent, engines: *mut u32,
+    ) -> HsaStatus;
+    fn hsa_amd_memory_async_copy_rect(
+        dst: *const HsaPitchedPtr, dst_offset: *const HsaDim3, src: *const HsaPitchedPtr,
+        src_offset: *const HsaDim3, range: *const HsaDim3, copy_agent: HsaAgent,
+        direction: HsaCopyDirection, dep_signal_count: u32, dep_signals: *const HsaSignal,
+        completion_signal: HsaSignal,
+    ) -> HsaStatus;
+    fn hsa_amd_profiling_async_copy_enable(enable: bool) -> HsaStatus;
+    fn hsa_amd_profiling_get_async_copy_time(
+        signal: HsaSignal, time: *mut HsaProfilingAsyncCopyTime,
+    ) -> HsaStatus;
+    fn hsa_memory_register(ptr: *mut c_void, size: usize) -> HsaStatus;
+    fn hsa_memory_deregister(ptr: *mut c_void, size: usize) -> HsaStatus;
+    fn hsa_amd_coherency_set_type(agent: HsaAgent, coherency: HsaCoherencyType) -> HsaStatus;
     fn hsa_amd_memory_lock_to_pool(
         host_ptr: *mut c_void, size: usize, agents: *mut HsaAgent, agent_count: c_int,
         pool: HsaMemoryPool, flags: u32, agent_ptr: *mut *mut c_void,
@@ -128,6 +155,16 @@ functions! {
 
 // Virtual memory.
 functions! {
+    fn hsa_amd_vmem_address_reserve(
+        va: *mut *mut c_void, size: usize, address: u64, flags: u64,
+    ) -> HsaStatus;
+    fn hsa_amd_vmem_get_access(
+        va: *mut c_void, permissions: *mut HsaAccessPermission, agent: HsaAgent,
+    ) -> HsaStatus;
+    fn hsa_amd_vmem_export_shareable_handle(
+        fd: *mut c_int, handle: HsaVmemAllocHandle, flags: u64,
+    ) -> HsaStatus;
+    fn hsa_amd_vmem_import_shareable_handle(fd: c_int, handle: *mut HsaVmemAllocHandle) -> HsaStatus;
     fn hsa_amd_vmem_address_reserve_align(
         va: *mut *mut c_void, size: usize, address: u64, alignment: u64, flags: u64,
     ) -> HsaStatus;
@@ -194,6 +231,13 @@ functions! {
         signal: HsaSignal, condition: HsaSignalCondition, compare_value: HsaSignalValue,
         timeout_hint: u64, wait_state_hint: HsaWaitState,
     ) -> HsaSignalValue;
+    fn hsa_amd_signal_async_handler(
+        signal: HsaSignal, condition: HsaSignalCondition, value: HsaSignalValue,
+        handler: Option<HsaAmdSignalHandler>, arg: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_amd_signal_value_pointer(
+        signal: HsaSignal, value: *mut *mut HsaSignalValue,
+    ) -> HsaStatus;
     fn hsa_amd_signal_wait_any(
         signal_count: u32, signals: *mut HsaSignal, conditions: *mut HsaSignalCondition,
         values: *mut HsaSignalValue, timeout_hint: u64, wait_hint: HsaWaitState,
@@ -314,6 +358,14 @@ functions! {
     fn hsa_executable_get_symbol_by_name(
         executable: HsaExecutable, name: *const c_char, agent: *const HsaAgent,
         symbol: *mut HsaExecutableSymbol,
+    ) -> HsaStatus;
+    fn hsa_executable_iterate_symbols(
+        executable: HsaExecutable,
+        callback: Option<unsafe extern "C" fn(HsaExecutable, HsaExecutableSymbol, *mut c_void) -> HsaStatus>,
+        data: *mut c_void,
+    ) -> HsaStatus;
+    fn hsa_executable_agent_global_variable_define(
+        executable: HsaExecutable, agent: HsaAgent, name: *const c_char, address: *mut c_void,
     ) -> HsaStatus;
     fn hsa_executable_symbol_get_info(
         symbol: HsaExecutableSymbol, attribute: HsaExecutableSymbolInfo, value: *mut c_void,

@@ -114,5 +114,8 @@ pub struct HsaProfilingDispatchTime {
 
 assert_layout!(HsaProfilingDispatchTime, size 16, start @ 0, end @ 8);
 
+/// `hsa_amd_profiling_async_copy_time_t`: when a copy ran, in system ticks.
+pub type HsaProfilingAsyncCopyTime = HsaProfilingDispatchTime;
+
 /// `hsa_amd_signal_handler`: called with the value that met the condition; returns whether to keep watching.
 pub type HsaAmdSignalHandler = unsafe extern "C" fn(value: HsaSignalValue, arg: *mut core::ffi::c_void) -> bool;

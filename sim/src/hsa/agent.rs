@@ -7,9 +7,10 @@ use std::ptr;
 
 use hsa_abi::{
     HSA_AGENT_FEATURE_KERNEL_DISPATCH, HsaAgent, HsaAgentInfo, HsaAmdHdpFlush, HsaCache, HsaCacheInfo, HsaDeviceType,
-    HsaFloatRoundingMode, HsaIsa, HsaIsaInfo, HsaMachineModel, HsaProfile, HsaQueueType, HsaStatus,
+    HsaExtension, HsaFloatRoundingMode, HsaIsa, HsaIsaInfo, HsaMachineModel, HsaProfile, HsaQueueType, HsaStatus,
 };
 
+use super::copy::SDMA_ENGINES;
 use super::{Value, check_signatures, guard, proceed};
 use crate::machine::agent::{self, Agent, CPU};
 use crate::machine::gpu::Gpu;
@@ -68,9 +69,18 @@ unsafe fn common_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> R
                 value.put(HsaFloatRoundingMode::NEAR);
             }
             HsaAgentInfo::FBARRIER_MAX_SIZE => value.put(0_u32),
-            HsaAgentInfo::EXTENSIONS => value.put([0_u8; 128]),
+            HsaAgentInfo::EXTENSIONS => {
+                // ROCR says that GPUs have images even without its image library. HIP wants them for pitched memory.
+                let mut extensions = [0_u8; 128];
+                extensions[0] = u8::from(agent.gpu.is_some()) << HsaExtension::IMAGES.0;
+                value.put(extensions);
+            }
             HsaAgentInfo::VERSION_MAJOR => value.put(1_u16),
             HsaAgentInfo::VERSION_MINOR => value.put(2_u16),
+            HsaAgentInfo::AMD_UCODE_VERSION
+            | HsaAgentInfo::AMD_SDMA_UCODE_VERSION
+            | HsaAgentInfo::AMD_NUM_SDMA_XGMI_ENG
+            | HsaAgentInfo::AMD_IOMMU_SUPPORT => value.put(0_u32),
             HsaAgentInfo::AMD_DRIVER_NODE_ID => value.put(agent.index.0 as u32),
             HsaAgentInfo::AMD_DOMAIN => value.put(0_u32),
             HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::CLOCK_HZ),
@@ -106,6 +116,8 @@ unsafe fn cpu_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> Resu
             HsaAgentInfo::WORKGROUP_MAX_DIM => value.put([0_u16; 3]),
             HsaAgentInfo::GRID_MAX_DIM => value.put([0_u32; 3]),
             HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT => value.put(processors),
+            HsaAgentInfo::AMD_MAX_ADDRESS_WATCH_POINTS => value.put(1_u32),
+            HsaAgentInfo::AMD_SVM_DIRECT_HOST_ACCESS => value.put(true),
             HsaAgentInfo::AMD_CACHELINE_SIZE => value.put(64_u32),
             HsaAgentInfo::FEATURE
             | HsaAgentInfo::NODE
@@ -117,6 +129,13 @@ unsafe fn cpu_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> Resu
             | HsaAgentInfo::QUEUE_MAX_SIZE
             | HsaAgentInfo::AMD_CHIP_ID
             | HsaAgentInfo::AMD_ASIC_REVISION
+            | HsaAgentInfo::AMD_MAX_CLOCK_FREQUENCY
+            | HsaAgentInfo::AMD_NUM_SIMDS_PER_CU
+            | HsaAgentInfo::AMD_MAX_WAVES_PER_CU
+            | HsaAgentInfo::AMD_NUM_SHADER_ENGINES
+            | HsaAgentInfo::AMD_NUM_SHADER_ARRAYS_PER_SE
+            | HsaAgentInfo::AMD_NUM_SDMA_ENG
+            | HsaAgentInfo::AMD_NUM_XCC
             | HsaAgentInfo::AMD_BDFID => value.put(0_u32),
             _ => return common_info(agent, attribute, value),
         }
@@ -162,7 +181,12 @@ unsafe fn gpu_info(
             HsaAgentInfo::CACHE_SIZE => value.put(caches),
             HsaAgentInfo::AMD_CHIP_ID => value.put(target.chip_id),
             HsaAgentInfo::AMD_MEMORY_AVAIL => value.put(machine.available_memory(agent)),
-            HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT => value.put(gpu.compute_units),
+            HsaAgentInfo::AMD_COMPUTE_UNIT_COUNT | HsaAgentInfo::AMD_COOPERATIVE_COMPUTE_UNIT_COUNT => {
+                value.put(gpu.compute_units);
+            }
+            HsaAgentInfo::AMD_MAX_ADDRESS_WATCH_POINTS => value.put(4_u32),
+            HsaAgentInfo::AMD_MEMORY_WIDTH => value.put(target.memory_interface.0),
+            HsaAgentInfo::AMD_MEMORY_MAX_FREQUENCY => value.put(target.memory_interface.1),
             HsaAgentInfo::AMD_MAX_CLOCK_FREQUENCY => value.put(target.clock_mhz),
             HsaAgentInfo::AMD_BDFID => value.put(gpu.location_id()),
             HsaAgentInfo::AMD_CACHELINE_SIZE => value.put(target.cacheline),
@@ -175,9 +199,39 @@ unsafe fn gpu_info(
             HsaAgentInfo::AMD_COOPERATIVE_QUEUES | HsaAgentInfo::AMD_SVM_DIRECT_HOST_ACCESS => value.put(false),
             // The kernel driver's own number of the GPU, of which only that it is unique is known.
             HsaAgentInfo::AMD_DRIVER_UID => value.put(0x4000 + node * 0x111),
-            HsaAgentInfo::AMD_NUM_SDMA_ENG => value.put(0_u32),
+            HsaAgentInfo::AMD_NUM_SDMA_ENG => value.put(SDMA_ENGINES),
             HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::DEVICE_CLOCK_HZ),
+            _ if (0x3000..0x3100).contains(&attribute.0) => {
+                return image_info(attribute, value);
+            }
             _ => return common_info(agent, attribute, value),
+        }
+    }
+    Ok(())
+}
+
+/// Limits of images: none can be made. ROCR says so for gfx942, which has no image instructions (`amd_gpu_agent.cpp`
+/// GetInfo).
+///
+/// # Safety
+/// `value` has room for the attribute's type.
+unsafe fn image_info(attribute: HsaAgentInfo, value: Value) -> Result<(), HsaStatus> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match attribute {
+            HsaAgentInfo::IMAGE_2D_MAX_ELEMENTS
+            | HsaAgentInfo::IMAGE_2DA_MAX_ELEMENTS
+            | HsaAgentInfo::IMAGE_2DDEPTH_MAX_ELEMENTS
+            | HsaAgentInfo::IMAGE_2DADEPTH_MAX_ELEMENTS => value.put([0_u32; 2]),
+            HsaAgentInfo::IMAGE_3D_MAX_ELEMENTS => value.put([0_u32; 3]),
+            HsaAgentInfo::IMAGE_1D_MAX_ELEMENTS
+            | HsaAgentInfo::IMAGE_1DA_MAX_ELEMENTS
+            | HsaAgentInfo::IMAGE_1DB_MAX_ELEMENTS
+            | HsaAgentInfo::IMAGE_ARRAY_MAX_LAYERS
+            | HsaAgentInfo::MAX_IMAGE_RD_HANDLES
+            | HsaAgentInfo::MAX_IMAGE_RORW_HANDLES
+            | HsaAgentInfo::MAX_SAMPLER_HANDLERS => value.put(0_u32),
+            _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
         }
     }
     Ok(())

@@ -5,14 +5,16 @@
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use hsa_abi::{
-    AmdSignalKind, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaAgent, HsaSignal, HsaStatus, HsaSvmAttributePair,
+    AmdSignalKind, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaAgent, HsaCopyDirection, HsaDim3, HsaPitchedPtr,
+    HsaProfilingAsyncCopyTime, HsaSignal, HsaStatus, HsaSvmAttributePair,
 };
 
-use super::{check_signatures, guard, slice};
-use crate::machine::agent::{AgentIndex, AgentMask, CPU};
+use super::{Out, check_signatures, guard, slice};
+use crate::machine::agent::{Agent, AgentIndex, AgentMask, CPU};
 use crate::machine::events;
 use crate::machine::hdp::Accesses;
 use crate::machine::memory::PAGE;
@@ -20,7 +22,9 @@ use crate::machine::signal::{self, Condition, Waiting};
 use crate::machine::{Machine, machine, now};
 
 check_signatures! {
-    hsa_memory_copy hsa_amd_memory_async_copy
+    hsa_memory_copy hsa_amd_memory_async_copy hsa_amd_memory_async_copy_on_engine
+    hsa_amd_memory_copy_engine_status hsa_amd_memory_async_copy_rect
+    hsa_amd_profiling_async_copy_enable hsa_amd_profiling_get_async_copy_time
     hsa_amd_svm_attributes_get hsa_amd_svm_attributes_set hsa_amd_svm_prefetch_async
 }
 
@@ -115,35 +119,242 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        if dst.is_null() || src.is_null() || dep_signals.is_null() != (dep_signal_count == 0) {
+        if dst.is_null() || src.is_null() {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
         let agents = [machine.agent(src_agent)?.index, machine.agent(dst_agent)?.index];
-        let engine = agents.into_iter().find(|&agent| agent != CPU);
-        // SAFETY: `dep_signals` is null or the caller's `dep_signal_count` elements, which do not change meanwhile.
-        let dependencies = unsafe { slice(dep_signals, dep_signal_count as usize)? };
-        check_signals(&machine, dependencies)?;
+        let dependencies = (dep_signals, dep_signal_count);
+        // SAFETY: the caller's contract.
+        unsafe { async_copy(&machine, (dst, src, size), agents, dependencies, completion_signal) }
+    })
+}
+
+/// As [`hsa_amd_memory_async_copy`], on one of a GPU's DMA engines, which all do the same here. `engine` is one bit of
+/// the engines' mask.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_async_copy_on_engine(
+    dst: *mut c_void,
+    dst_agent: HsaAgent,
+    src: *const c_void,
+    src_agent: HsaAgent,
+    size: usize,
+    dep_signal_count: u32,
+    dep_signals: *const HsaSignal,
+    completion_signal: HsaSignal,
+    engine: u32,
+    _force_engine: bool,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        if dst.is_null() || src.is_null() {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let (src_agent, dst_agent) = (machine.agent(src_agent)?, machine.agent(dst_agent)?);
+        if size > 0 {
+            if src_agent.gpu.is_none() && dst_agent.gpu.is_none() {
+                return Err(HsaStatus::ERROR_INVALID_AGENT);
+            }
+            let is_one = engine.is_power_of_two() && engine < 1 << SDMA_ENGINES;
+            if !is_one || src_agent.index != dst_agent.index && engine & usable_engines(src_agent, dst_agent) == 0 {
+                return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+            }
+        }
+        let dependencies = (dep_signals, dep_signal_count);
+        let agents = [src_agent.index, dst_agent.index];
+        // SAFETY: the caller's contract.
+        unsafe { async_copy(&machine, (dst, src, size), agents, dependencies, completion_signal) }
+    })
+}
+
+/// Number of DMA engines of a GPU.
+pub(super) const SDMA_ENGINES: u32 = 2;
+
+/// Mask of the engines that copy from one agent to another. ROCR keeps the first one of gfx90a for copies from the
+/// host.
+fn usable_engines(src: &Agent, dst: &Agent) -> u32 {
+    let copier = src.target().or_else(|| dst.target());
+    let is_from_host = src.gpu.is_none();
+    if copier.is_some_and(|target| target.name == "gfx90a") && !is_from_host { 2 } else { 3 }
+}
+
+/// Every engine is always free, because each copy has a thread of its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_copy_engine_status(
+    dst_agent: HsaAgent,
+    src_agent: HsaAgent,
+    engines: *mut u32,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let (dst, src) = (machine.agent(dst_agent)?, machine.agent(src_agent)?);
+        let out = Out::new(engines)?;
+        if dst.index == src.index {
+            return Err(HsaStatus::ERROR_INVALID_AGENT);
+        }
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(usable_engines(src, dst)) };
+        Ok(())
+    })
+}
+
+/// Copies between agents when all dependencies are zero.
+///
+/// # Safety
+/// The signals are null or as many as said. The memory stays until completion.
+unsafe fn async_copy(
+    machine: &Arc<Machine>,
+    (dst, src, size): (*mut c_void, *const c_void, usize),
+    agents: [AgentIndex; 2],
+    (dep_signals, dep_signal_count): (*const HsaSignal, u32),
+    completion: HsaSignal,
+) -> Result<(), HsaStatus> {
+    // SAFETY: the caller's promise.
+    let dependencies = unsafe { dependencies(machine, dep_signals, dep_signal_count)? };
+    check_signals(machine, &[completion])?;
+    if size == 0 {
+        return Ok(());
+    }
+    let engine = agents.into_iter().find(|&agent| agent != CPU);
+    if engine.is_none() {
+        check_range(machine, dst, size)?;
+        check_range(machine, src, size)?;
+    }
+    let (dst, src) = (dst.expose_provenance(), src.expose_provenance());
+    after(machine, dependencies, completion, move |machine| copy_with(machine, engine, (dst, src), size))
+}
+
+/// The dependencies of a copy.
+///
+/// # Safety
+/// The signals are null or as many as said, and do not change meanwhile.
+unsafe fn dependencies<'a>(
+    machine: &Machine,
+    signals: *const HsaSignal,
+    count: u32,
+) -> Result<&'a [HsaSignal], HsaStatus> {
+    if signals.is_null() != (count == 0) {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+    // SAFETY: the caller's promise.
+    let signals = unsafe { slice(signals, count as usize)? };
+    check_signals(machine, signals)?;
+    Ok(signals)
+}
+
+/// Copies with a GPU's engine, or with the host. Returns false if the engine faults.
+fn copy_with(machine: &Machine, engine: Option<AgentIndex>, (dst, src): (usize, usize), size: usize) -> bool {
+    // What was found accessible stays mapped until it is copied.
+    let _guard = machine.memory.dispatch();
+    let is_done = engine.is_none_or(|engine| can_copy(machine, engine, (dst, src), size));
+    if is_done {
+        let _accesses = accesses(machine, dst, size);
+        machine.memory.unwritten.written(dst as u64..(dst + size) as u64);
+        // SAFETY: the ranges were checked, and the caller keeps them until completion.
+        unsafe { copy(host_address(machine, dst), host_address(machine, src), size) };
+    }
+    is_done
+}
+
+/// Copies `range.x` bytes of `range.y` rows of `range.z` slices with a DMA engine of `copy_agent`. Refuses the shapes
+/// that ROCR refuses. An empty range does nothing and does not signal.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
+    dst: *const HsaPitchedPtr,
+    dst_offset: *const HsaDim3,
+    src: *const HsaPitchedPtr,
+    src_offset: *const HsaDim3,
+    range: *const HsaDim3,
+    copy_agent: HsaAgent,
+    direction: HsaCopyDirection,
+    dep_signal_count: u32,
+    dep_signals: *const HsaSignal,
+    completion_signal: HsaSignal,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        // SAFETY: each is null or the caller's, which does not change meanwhile.
+        let arguments =
+            unsafe { (dst.as_ref(), dst_offset.as_ref(), src.as_ref(), src_offset.as_ref(), range.as_ref()) };
+        let (Some(dst), Some(dst_offset), Some(src), Some(src_offset), Some(&range)) = arguments else {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        };
+        if direction == HsaCopyDirection::HOST_TO_HOST {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let agent = machine.agent(copy_agent)?;
+        if agent.gpu.is_none() {
+            return Err(HsaStatus::ERROR_INVALID_AGENT);
+        }
+        // SAFETY: the caller's contract.
+        let dependencies = unsafe { dependencies(&machine, dep_signals, dep_signal_count)? };
         check_signals(&machine, &[completion_signal])?;
-        if size == 0 {
+        if range.x == 0 || range.y == 0 || range.z == 0 {
             return Ok(());
         }
-        if engine.is_none() {
-            check_range(&machine, dst, size)?;
-            check_range(&machine, src, size)?;
-        }
-        let (dst, src) = (dst.expose_provenance(), src.expose_provenance());
+        let (to, from) = (Rows::new(dst, dst_offset, range)?, Rows::new(src, src_offset, range)?);
+        let engine = Some(agent.index);
         after(&machine, dependencies, completion_signal, move |machine| {
-            // What was found accessible stays mapped until it is copied.
-            let _guard = machine.memory.dispatch();
-            let is_done = engine.is_none_or(|engine| can_copy(machine, engine, (dst, src), size));
-            if is_done {
-                let _accesses = accesses(machine, dst, size);
-                machine.memory.unwritten.written(dst as u64..(dst + size) as u64);
-                // SAFETY: the ranges were checked, and the caller keeps them until completion.
-                unsafe { copy(host_address(machine, dst), host_address(machine, src), size) };
-            }
-            is_done
+            let mut rows = (0..range.z as usize).flat_map(|z| (0..range.y as usize).map(move |y| (y, z)));
+            rows.all(|(y, z)| copy_with(machine, engine, (to.at(y, z), from.at(y, z)), range.x as usize))
         })
+    })
+}
+
+/// One side of a copy of rows.
+#[derive(Clone, Copy)]
+struct Rows {
+    first: usize,
+    pitch: usize,
+    slice: usize,
+}
+
+impl Rows {
+    /// Checks the shape as ROCR does (`amd_blit_sdma.cpp`, SubmitCopyRectCommand).
+    fn new(memory: &HsaPitchedPtr, offset: &HsaDim3, range: HsaDim3) -> Result<Self, HsaStatus> {
+        let &HsaPitchedPtr { base, pitch, slice } = memory;
+        let is_aligned = [base.addr(), pitch, slice].iter().all(|bytes| bytes.is_multiple_of(4));
+        let (columns, rows) = (offset.x as usize + range.x as usize, offset.y as usize + range.y as usize);
+        let fits = columns <= pitch && (slice == 0 || rows <= slice / pitch) && (range.z == 1 || slice != 0);
+        if !is_aligned || !fits {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let first =
+            base.expose_provenance() + offset.z as usize * slice + offset.y as usize * pitch + offset.x as usize;
+        Ok(Self { first, pitch, slice })
+    }
+
+    /// Address of a row.
+    fn at(&self, y: usize, z: usize) -> usize {
+        self.first + z * self.slice + y * self.pitch
+    }
+}
+
+/// Times copies that are requested from now on, or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_profiling_async_copy_enable(enable: bool) -> HsaStatus {
+    guard(|| {
+        machine()?.copy_profiling.store(enable, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// Start and end of the copy that completes a signal, in ticks of the system's clock. `ERROR` if no timed copy does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_profiling_get_async_copy_time(
+    signal: HsaSignal,
+    time: *mut HsaProfilingAsyncCopyTime,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(time)?;
+        check_signals(&machine, &[signal])?;
+        if !machine.signals.is_timed(signal) {
+            return Err(HsaStatus::ERROR);
+        }
+        let (start, end) = signal::stamps(signal);
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(HsaProfilingAsyncCopyTime { start, end }) };
+        Ok(())
     })
 }
 
@@ -188,6 +399,9 @@ fn after(
     work: impl FnOnce(&Machine) -> bool + Send + 'static,
 ) -> Result<(), HsaStatus> {
     check_signals(machine, dependencies)?;
+    if machine.copy_profiling.load(Ordering::Relaxed) && !completion.is_null() {
+        machine.signals.set_timed(completion);
+    }
     let dependencies = dependencies.to_vec();
     let worker = Arc::clone(machine);
     let body = move || {

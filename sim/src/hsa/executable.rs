@@ -20,6 +20,7 @@ check_signatures! {
     hsa_executable_create_alt hsa_executable_destroy hsa_executable_load_agent_code_object
     hsa_executable_freeze hsa_executable_validate_alt
     hsa_executable_get_symbol_by_name hsa_executable_symbol_get_info
+    hsa_executable_iterate_symbols hsa_executable_agent_global_variable_define
 }
 
 /// The bytes must stay valid until the reader is destroyed. Loading copies them.
@@ -149,6 +150,40 @@ pub unsafe extern "C" fn hsa_executable_get_symbol_by_name(
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(symbol) };
         Ok(())
+    })
+}
+
+/// Calls back for each symbol: first those of the code object that was loaded first, in the order of its symbol table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_executable_iterate_symbols(
+    executable: HsaExecutable,
+    callback: Option<unsafe extern "C" fn(HsaExecutable, HsaExecutableSymbol, *mut c_void) -> HsaStatus>,
+    data: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let callback = callback.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        for symbol in machine.executables.symbols(executable)? {
+            // SAFETY: the caller passed this callback for this data.
+            proceed(unsafe { callback(executable, symbol, data) })?;
+        }
+        Ok(())
+    })
+}
+
+/// The variable can be looked up as a symbol of size 0 from now on. Does not look at the address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_executable_agent_global_variable_define(
+    executable: HsaExecutable,
+    agent: HsaAgent,
+    name: *const c_char,
+    address: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        // SAFETY: the caller's contract.
+        let name = unsafe { string(name)? };
+        machine.executables.define(executable, machine.agent(agent)?.handle(), name, address.expose_provenance() as u64)
     })
 }
 

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use hsa_abi::{
     HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED,
-    HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaLinkType, HsaMemoryPool, HsaMemoryPoolAccess,
+    HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaCoherencyType, HsaLinkType, HsaMemoryPool, HsaMemoryPoolAccess,
     HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo, HsaMemoryPoolLocation, HsaPointerInfo, HsaPointerType, HsaRegion,
     HsaRegionInfo, HsaStatus,
 };
@@ -23,6 +23,7 @@ check_signatures! {
     hsa_amd_memory_pool_get_info hsa_amd_agent_memory_pool_get_info hsa_amd_memory_pool_allocate
     hsa_amd_memory_pool_free hsa_amd_agents_allow_access hsa_amd_memory_lock hsa_amd_memory_unlock
     hsa_amd_pointer_info hsa_amd_pointer_info_set_userdata hsa_amd_memory_lock_to_pool
+    hsa_memory_register hsa_memory_deregister hsa_amd_coherency_set_type
 }
 
 /// See [`hsa_sim_memory_part_gap`]. An access one row beyond a small matrix still ends in the gap.
@@ -507,5 +508,33 @@ pub unsafe extern "C" fn hsa_amd_pointer_info_set_userdata(ptr: *const c_void, u
     guard(|| {
         let known = machine()?.memory.set_user_data(ptr.addr() as u64, user_data.expose_provenance());
         if known { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_ARGUMENT) }
+    })
+}
+
+/// Only checks its arguments, as in ROCR: agents of the full profile need no registration, and others lock memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_memory_register(ptr: *mut c_void, size: usize) -> HsaStatus {
+    guard(|| {
+        machine()?;
+        if size == 0 && !ptr.is_null() { Err(HsaStatus::ERROR_INVALID_ARGUMENT) } else { Ok(()) }
+    })
+}
+
+/// Does nothing, as in ROCR.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_memory_deregister(_ptr: *mut c_void, _size: usize) -> HsaStatus {
+    guard(|| machine().map(drop))
+}
+
+/// Only checks its arguments: the setting has an effect on Kaveri alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_coherency_set_type(agent: HsaAgent, coherency: HsaCoherencyType) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let agent = machine.agent(agent)?;
+        if coherency.0 > HsaCoherencyType::NONCOHERENT.0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        if agent.gpu.is_some() { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_AGENT) }
     })
 }

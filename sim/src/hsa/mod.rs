@@ -18,6 +18,7 @@
 mod agent;
 mod copy;
 mod executable;
+mod image;
 mod index;
 mod memory;
 mod queue;
@@ -36,6 +37,7 @@ use crate::inject;
 pub use agent::*;
 pub use copy::*;
 pub use executable::*;
+pub use image::*;
 pub use index::*;
 pub use memory::*;
 pub use queue::*;

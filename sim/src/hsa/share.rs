@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Memory and signals of other processes and other libraries. There are none: everything simulated lives in this
-//! process. These functions check their arguments, and then fail with ROCR's status for a kernel driver that cannot
-//! share.
+//! Memory and signals of other processes and other libraries. Memory can be shared between processes; see
+//! [`ipc`]. The functions for signals and for other libraries check their arguments, and then fail with ROCR's status
+//! for a kernel driver that cannot share.
 
 use std::ffi::{c_int, c_void};
 
 use hsa_abi::{HsaAgent, HsaIpcHandle, HsaSignal, HsaStatus};
 
-use super::{check_signatures, guard};
-use crate::machine::agent::CPU;
-use crate::machine::machine;
+use super::{Out, check_signatures, guard, slice};
+use crate::machine::agent::{AgentMask, CPU};
+use crate::machine::{ipc, machine};
 
 check_signatures! {
     hsa_amd_interop_map_buffer hsa_amd_interop_unmap_buffer
@@ -46,32 +46,54 @@ pub unsafe extern "C" fn hsa_amd_interop_unmap_buffer(_ptr: *mut c_void) -> HsaS
     guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
 }
 
-/// Fails with `ERROR_INVALID_ARGUMENT`: memory cannot be shared with other processes.
+/// Only whole allocations have a handle. See [`ipc`] for what it lasts as long as.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_ipc_memory_create(
-    _ptr: *mut c_void,
-    _len: usize,
-    _handle: *mut HsaIpcHandle,
+    ptr: *mut c_void,
+    len: usize,
+    handle: *mut HsaIpcHandle,
 ) -> HsaStatus {
-    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
+    guard(|| {
+        let machine = machine()?;
+        let (base, out) = (Out::new(ptr)?.0.addr() as u64, Out::new(handle)?);
+        let handle = ipc::create(&machine, base, len)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(handle) };
+        Ok(())
+    })
 }
 
-/// Fails with `ERROR_INVALID_ARGUMENT`: no handle is valid.
+/// Without a list of agents all have access. The process that made the handle must still run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_ipc_memory_attach(
-    _handle: *const HsaIpcHandle,
-    _len: usize,
-    _agent_count: u32,
-    _mapping_agents: *const HsaAgent,
-    _mapped_ptr: *mut *mut c_void,
+    handle: *const HsaIpcHandle,
+    len: usize,
+    agent_count: u32,
+    mapping_agents: *const HsaAgent,
+    mapped_ptr: *mut *mut c_void,
 ) -> HsaStatus {
-    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(mapped_ptr)?;
+        // SAFETY: null or the caller's, which does not change meanwhile.
+        let handle = unsafe { handle.as_ref() }.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        // SAFETY: null or the caller's `agent_count` elements, which do not change meanwhile.
+        let agents = unsafe { slice(mapping_agents, agent_count as usize)? };
+        let access = if agents.is_empty() { AgentMask::ALL } else { machine.agent_mask(agents)? };
+        let base = ipc::attach(&machine, handle, len, access)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(std::ptr::with_exposed_provenance_mut(base as usize)) };
+        Ok(())
+    })
 }
 
-/// Fails with `ERROR_INVALID_ARGUMENT`: nothing was attached.
+/// `ERROR_INVALID_ARGUMENT` if nothing is attached there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hsa_amd_ipc_memory_detach(_mapped_ptr: *mut c_void) -> HsaStatus {
-    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
+pub unsafe extern "C" fn hsa_amd_ipc_memory_detach(mapped_ptr: *mut c_void) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        ipc::detach(&machine, Out::new(mapped_ptr)?.0.addr() as u64)
+    })
 }
 
 /// Fails with `ERROR_INVALID_ARGUMENT`: signals cannot be shared with other processes.

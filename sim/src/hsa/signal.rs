@@ -2,21 +2,26 @@
 
 //! Signals.
 
+use std::ffi::c_void;
 use std::sync::Once;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use hsa_abi::{AmdSignalKind, HsaAgent, HsaSignal, HsaSignalCondition, HsaSignalValue, HsaStatus, HsaWaitState};
+use hsa_abi::{
+    AmdSignalKind, HsaAgent, HsaAmdSignalHandler, HsaSignal, HsaSignalCondition, HsaSignalValue, HsaStatus,
+    HsaWaitState,
+};
 
 use super::{Out, check_signatures, guard, slice};
 use crate::machine::agent::CPU;
 use crate::machine::rocr::Release;
 use crate::machine::signal::{self, Condition, Waiting};
-use crate::machine::{CLOCK_HZ, machine};
+use crate::machine::{CLOCK_HZ, Machine, machine};
 
 check_signatures! {
     hsa_signal_create hsa_amd_signal_create hsa_signal_destroy
     hsa_signal_wait_scacquire hsa_signal_wait_relaxed hsa_amd_signal_wait_any hsa_amd_signal_wait_all
+    hsa_amd_signal_async_handler hsa_amd_signal_value_pointer
 }
 
 /// See HSA Runtime 2.4. Every agent can wait for every signal.
@@ -388,4 +393,50 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_all(
         Ok(())
     });
     result
+}
+
+/// Calls `handler` with the value and `arg` each time that the condition holds, until it returns false; see
+/// [`crate::machine::handlers`]. While interrupts are in use, the signal must have one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_signal_async_handler(
+    signal: HsaSignal,
+    condition: HsaSignalCondition,
+    value: HsaSignalValue,
+    handler: Option<HsaAmdSignalHandler>,
+    arg: *mut c_void,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let handler = handler.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        check(&machine, signal)?;
+        if machine.config.interrupts && signal::mailbox(signal).is_none() {
+            return Err(HsaStatus::ERROR_INVALID_SIGNAL);
+        }
+        machine.handlers.add(&machine, Condition::new(signal, condition, value, -1), handler, arg)
+    })
+}
+
+/// Refuses null and signals that are not live.
+fn check(machine: &Machine, signal: HsaSignal) -> Result<(), HsaStatus> {
+    if signal.is_null() {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+    let is_user = machine.signals.is_live(signal) && signal::kind(signal) == AmdSignalKind::USER;
+    if is_user { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_SIGNAL) }
+}
+
+/// Only signals without an interrupt give away their value's address, because waiters poll them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_signal_value_pointer(signal: HsaSignal, value: *mut *mut HsaSignalValue) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(value)?;
+        check(&machine, signal)?;
+        if signal::mailbox(signal).is_some() {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(signal::value(signal).as_ptr()) };
+        Ok(())
+    })
 }

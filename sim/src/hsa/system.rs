@@ -3,6 +3,7 @@
 //! Lifetime, system attributes, extensions, events.
 
 use std::ffi::{c_char, c_void};
+use std::ops::RangeInclusive;
 
 use hsa_abi::{
     HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HsaAgent, HsaAmdEventType, HsaAmdSystemEventCallback, HsaEndianness,
@@ -15,6 +16,7 @@ use crate::machine::{self, machine};
 check_signatures! {
     hsa_init hsa_shut_down hsa_status_string hsa_system_get_info
     hsa_system_major_extension_supported hsa_system_get_major_extension_table
+    hsa_system_extension_supported hsa_agent_extension_supported
     hsa_amd_register_system_event_handler hsa_sim_last_fault
 }
 
@@ -165,6 +167,55 @@ pub unsafe extern "C" fn hsa_system_major_extension_supported(
         }
         Ok(())
     })
+}
+
+/// Numbers of the extensions that HSA and AMD define (`hsa.h`, `hsa_extension_t`).
+const EXTENSIONS: [RangeInclusive<u16>; 2] = [0..=3, 0x200..=0x202];
+
+/// As in ROCR, every known extension but performance counters and profiling events counts as supported, whether it is
+/// or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_system_extension_supported(
+    extension: u16,
+    version_major: u16,
+    version_minor: u16,
+    result: *mut bool,
+) -> HsaStatus {
+    guard(|| {
+        machine()?;
+        let out = known_extension(extension, result)?;
+        let counted = ![HsaExtension::PERFORMANCE_COUNTERS.0, HsaExtension::PROFILING_EVENTS.0].contains(&extension);
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(counted && version_major <= 1 && version_minor == 0) };
+        Ok(())
+    })
+}
+
+/// As in ROCR, a GPU counts as supporting every known extension, and a CPU none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_agent_extension_supported(
+    extension: u16,
+    agent: HsaAgent,
+    version_major: u16,
+    version_minor: u16,
+    result: *mut bool,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = known_extension(extension, result)?;
+        let is_gpu = machine.agent(agent)?.gpu.is_some();
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(is_gpu && version_major <= 1 && version_minor == 0) };
+        Ok(())
+    })
+}
+
+/// Checks the number of an extension and the place of an answer about it.
+fn known_extension(extension: u16, result: *mut bool) -> Result<Out<bool>, HsaStatus> {
+    if !EXTENSIONS.iter().any(|known| known.contains(&extension)) {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+    Out::new(result)
 }
 
 /// Fills as much of the loader extension's table as the caller has room for. Leaves entries beyond 1.01 unchanged.

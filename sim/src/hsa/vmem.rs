@@ -2,19 +2,24 @@
 
 //! Virtual memory: see [`crate::machine::vmem`].
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::os::fd::IntoRawFd;
 
 use hsa_abi::{
-    HsaAccessPermission, HsaMemoryAccessDesc, HsaMemoryPool, HsaStatus, HsaVmemAllocHandle, HsaVmemMemoryType,
+    HsaAccessPermission, HsaAgent, HsaMemoryAccessDesc, HsaMemoryPool, HsaPointerType, HsaStatus, HsaVmemAllocHandle,
+    HsaVmemMemoryType,
 };
 
 use super::{Out, check_signatures, guard, slice};
+use crate::machine::agent::AgentMask;
 use crate::machine::machine;
 
 check_signatures! {
     hsa_amd_vmem_address_reserve_align hsa_amd_vmem_address_free
     hsa_amd_vmem_handle_create hsa_amd_vmem_handle_release
     hsa_amd_vmem_map hsa_amd_vmem_unmap hsa_amd_vmem_set_access
+    hsa_amd_vmem_address_reserve hsa_amd_vmem_get_access
+    hsa_amd_vmem_export_shareable_handle hsa_amd_vmem_import_shareable_handle
 }
 
 /// `HSA_AMD_VMEM_ADDRESS_NO_REGISTER`, the only flag. It has no effect here.
@@ -41,6 +46,18 @@ pub unsafe extern "C" fn hsa_amd_vmem_address_reserve_align(
         unsafe { out.write(std::ptr::with_exposed_provenance_mut(base as usize)) };
         Ok(())
     })
+}
+
+/// As [`hsa_amd_vmem_address_reserve_align`], aligned to a page.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_address_reserve(
+    va: *mut *mut c_void,
+    size: usize,
+    address: u64,
+    flags: u64,
+) -> HsaStatus {
+    // SAFETY: the same contract.
+    unsafe { hsa_amd_vmem_address_reserve_align(va, size, address, 0, flags) }
 }
 
 /// `ERROR_RESOURCE_FREE` while something is mapped in the range.
@@ -129,5 +146,63 @@ pub unsafe extern "C" fn hsa_amd_vmem_set_access(
         };
         let rights = desc.iter().map(right).collect::<Result<Vec<_>, _>>()?;
         machine.vmem.set_access(&machine.memory, va.addr() as u64, size, &rights)
+    })
+}
+
+/// Access of a GPU to the mapping around `va`: none until it is set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_get_access(
+    va: *mut c_void,
+    permissions: *mut HsaAccessPermission,
+    agent: HsaAgent,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let (va, out) = (Out::new(va)?.0.addr() as u64, Out::new(permissions)?);
+        let range = machine.memory.find(va).filter(|range| range.pointer_type == HsaPointerType::HSA_VMEM);
+        let range = range.ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
+        let agent = machine.agent(agent)?;
+        if agent.gpu.is_none() {
+            return Err(HsaStatus::ERROR_INVALID_AGENT);
+        }
+        let has = |denied: AgentMask| range.access.has(agent.index) && !denied.has(agent.index);
+        let read = if has(range.write_only) { HsaAccessPermission::RO.0 } else { 0 };
+        let write = if has(range.read_only) { HsaAccessPermission::WO.0 } else { 0 };
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(HsaAccessPermission(read | write)) };
+        Ok(())
+    })
+}
+
+/// The caller owns the descriptor, which other processes can import, too. Flags have no meaning yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_export_shareable_handle(
+    fd: *mut c_int,
+    handle: HsaVmemAllocHandle,
+    _flags: u64,
+) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(fd)?;
+        let file = machine.vmem.export(handle)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(file.into_raw_fd()) };
+        Ok(())
+    })
+}
+
+/// The descriptor stays the caller's. `ERROR_INCOMPATIBLE_ARGUMENTS` for a file that is not this runtime's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_vmem_import_shareable_handle(fd: c_int, handle: *mut HsaVmemAllocHandle) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(handle)?;
+        if fd < 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let handle = machine.vmem.import(&machine, fd)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(handle) };
+        Ok(())
     })
 }

@@ -167,7 +167,7 @@ impl Events {
 }
 
 fn report_all(reports: &Receiver<Report>, handlers: &Handlers) {
-    CALLS_BACK.set(true);
+    set_calling_back();
     for report in reports {
         match report {
             Report::Queue(queue, status) => {
@@ -200,6 +200,11 @@ thread_local! {
     static REPORTING: Cell<u64> = const { Cell::new(u64::MAX) };
     // Whether this thread calls back.
     static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks this thread as one that calls the program's callbacks.
+pub fn set_calling_back() {
+    CALLS_BACK.set(true);
 }
 
 /// True if this thread is in a callback.

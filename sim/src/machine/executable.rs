@@ -131,7 +131,11 @@ impl Executables {
         // No instruction set is a CPU's.
         let target = agent.target().ok_or(HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS)?;
         self.check_not_frozen(executable)?;
-        let image = loader::load(bytes, target, machine.config.rocr).map_err(|error| {
+        let external = |name: &str| {
+            let symbol = self.find_symbol(executable, name, agent.handle()).and_then(|symbol| self.symbol(symbol));
+            symbol.ok().map(|symbol| symbol.symbol.address)
+        };
+        let image = loader::load(bytes, target, machine.config.rocr, &external).map_err(|error| {
             eprintln!(
                 "hsa-sim: cannot load a code object of {} bytes on agent {} ({}): {}",
                 bytes.len(),
@@ -180,6 +184,34 @@ impl Executables {
         self.code_objects.write().insert(code_object.handle, Arc::new(loaded));
         add_to_map(machine, agent, image);
         Ok(code_object)
+    }
+
+    /// Defines a variable of the program, which code objects that are loaded for the agent later may declare.
+    pub fn define(
+        &self,
+        executable: HsaExecutable,
+        agent: HsaAgent,
+        name: &str,
+        address: u64,
+    ) -> Result<(), HsaStatus> {
+        self.check_not_frozen(executable)?;
+        if self.find_symbol(executable, name, agent).is_ok() {
+            return Err(HsaStatus::ERROR_VARIABLE_ALREADY_DEFINED);
+        }
+        let kind = SymbolKind::Variable { size: 0, writable: false };
+        let symbol = LoadedSymbol { agent, symbol: Symbol { name: name.to_owned(), address, kind } };
+        let handle = HsaExecutableSymbol { handle: self.handle() };
+        self.symbols.write().insert(handle.handle, Arc::new(symbol));
+        self.with(executable, |executable| {
+            executable.symbols.push(handle);
+            executable.names.entry(agent.handle).or_default().insert(name.to_owned(), handle);
+            Ok(())
+        })
+    }
+
+    /// The symbols of an executable.
+    pub fn symbols(&self, executable: HsaExecutable) -> Result<Vec<HsaExecutableSymbol>, HsaStatus> {
+        self.with(executable, |executable| Ok(executable.symbols.clone()))
     }
 
     /// Freezes an executable. Packets can name its kernels from now on.

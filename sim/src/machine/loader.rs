@@ -118,14 +118,20 @@ pub struct Image {
     pub symbols: Vec<Symbol>,
 }
 
-/// Loads the code object `bytes` for `target` as a release of ROCR does.
-pub fn load(bytes: &[u8], target: &TargetInfo, release: Release) -> Result<Image, LoadError> {
+/// Loads the code object `bytes` for `target` as a release of ROCR does. `external` gives the addresses of variables
+/// that the code object only declares.
+pub fn load(
+    bytes: &[u8],
+    target: &TargetInfo,
+    release: Release,
+    external: &dyn Fn(&str) -> Option<u64>,
+) -> Result<Image, LoadError> {
     let header = Header::parse(bytes)?;
     check_header(header, target, release)?;
     let mut image = map_segments(header, bytes)?;
     let sections = header.sections(ENDIAN, bytes)?;
-    image.symbols = symbols(&image, &sections, bytes)?;
-    relocate(&image, &sections, bytes)?;
+    image.symbols = symbols(&image, &sections, bytes, external)?;
+    relocate(&image, &sections, bytes, external)?;
     Ok(image)
 }
 
@@ -295,7 +301,12 @@ impl Image {
     }
 }
 
-fn relocate(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<(), LoadError> {
+fn relocate(
+    image: &Image,
+    sections: &Sections<'_>,
+    bytes: &[u8],
+    external: &dyn Fn(&str) -> Option<u64>,
+) -> Result<(), LoadError> {
     for section in sections.iter() {
         // Only dynamic relocations are still to be done in a linked file.
         if section.sh_flags(ENDIAN) & u64::from(elf::SHF_ALLOC) == 0 {
@@ -312,7 +323,8 @@ fn relocate(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<(), 
                 if symbol.is_undefined(ENDIAN) {
                     let name = symbols.symbol_name(ENDIAN, symbol)?;
                     let name = String::from_utf8_lossy(name).into_owned();
-                    return Err(LoadError::undefined(&name));
+                    let address = external(&name).ok_or_else(|| LoadError::undefined(&name))?;
+                    return Ok(address.wrapping_add(addend));
                 }
                 Ok(image.loaded(symbol.st_value(ENDIAN)).wrapping_add(addend))
             };
@@ -342,7 +354,12 @@ fn symbol_table() -> u32 {
 }
 
 /// Reads the symbols. Without the table there are none, which is no error: look-ups then find nothing.
-fn symbols(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<Vec<Symbol>, LoadError> {
+fn symbols(
+    image: &Image,
+    sections: &Sections<'_>,
+    bytes: &[u8],
+    external: &dyn Fn(&str) -> Option<u64>,
+) -> Result<Vec<Symbol>, LoadError> {
     let table = sections.symbols(ENDIAN, bytes, symbol_table())?;
     let mut symbols = Vec::new();
     let mut names = SHARING.saturating_mul(bytes.len());
@@ -356,6 +373,9 @@ fn symbols(image: &Image, sections: &Sections<'_>, bytes: &[u8]) -> Result<Vec<S
         names = names.checked_sub(name.len()).ok_or_else(|| {
             LoadError::invalid(format!("the names of symbols are more than {SHARING} times as long as the file"))
         })?;
+        if symbol.is_undefined(ENDIAN) && external(name).is_some() {
+            continue;
+        }
         if symbol.is_undefined(ENDIAN) || kind == elf::STT_COMMON {
             return Err(LoadError::undefined(name));
         }

@@ -16,9 +16,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hsa_abi::{HsaPointerType, HsaStatus};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::agent::{AgentIndex, AgentMask, CPU};
+use super::ipc::Shared;
 use super::order::Order;
 use super::parts::Parts;
 use super::svm::Svm;
@@ -50,7 +51,12 @@ pub struct Mapping {
 impl Mapping {
     /// Maps at least `size` bytes of zeroed memory.
     pub fn new(size: usize) -> io::Result<Self> {
-        let mapping = Self::reserve(size, PAGE, None)?;
+        Self::aligned(size, PAGE)
+    }
+
+    /// As [`new`](Self::new), aligned to a power of two of at least a page.
+    pub fn aligned(size: usize, alignment: usize) -> io::Result<Self> {
+        let mapping = Self::reserve(size, alignment, None)?;
         mapping.allow(size)?;
         Ok(mapping)
     }
@@ -249,6 +255,10 @@ pub struct MemoryMap {
     quarantine: Mutex<Quarantine>,
     /// First addresses and sizes of freed allocations from pools, the latest first.
     freed: Mutex<VecDeque<(u64, u64)>>,
+    /// Allocations that other processes can attach.
+    pub shared: Shared,
+    /// Notified when the last running dispatch ends.
+    rest: Condvar,
 }
 
 impl MemoryMap {
@@ -268,6 +278,7 @@ impl MemoryMap {
         };
         self.parts.forget(base);
         self.unwritten.forget(base);
+        self.shared.forget(base);
         self.changed();
         let info = allocation.info();
         self.order.forget(info.base..info.base + info.size);
@@ -293,6 +304,13 @@ impl MemoryMap {
     pub fn dispatch(&self) -> DispatchGuard<'_> {
         self.quarantine.lock().running += 1;
         DispatchGuard(self)
+    }
+
+    /// Waits until no dispatch runs, and calls `work` while none can start.
+    pub fn at_rest<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut quarantine = self.quarantine.lock();
+        self.rest.wait_while(&mut quarantine, |quarantine| quarantine.running > 0);
+        work()
     }
 
     /// The range that contains `address`.
@@ -515,7 +533,14 @@ pub struct DispatchGuard<'a>(&'a MemoryMap);
 
 impl Drop for DispatchGuard<'_> {
     fn drop(&mut self) {
-        self.0.quarantine.lock().running -= 1;
+        let running = {
+            let mut quarantine = self.0.quarantine.lock();
+            quarantine.running -= 1;
+            quarantine.running
+        };
+        if running == 0 {
+            self.0.rest.notify_all();
+        }
         self.0.retire(None);
     }
 }

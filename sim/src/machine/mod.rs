@@ -9,6 +9,7 @@
 //!                    ├─ Queue ─ processor  one thread for each queue runs its packets
 //!                    ├─ Watcher            one thread polls doorbells
 //!                    ├─ Events             one thread calls the program's callbacks
+//!                    ├─ Handlers           one thread calls handlers of signals
 //!                    └─ Executables        loaded code objects and their kernels
 //! ```
 //!
@@ -26,7 +27,9 @@ pub mod executable;
 pub mod execute;
 pub mod findings;
 pub mod gpu;
+pub mod handlers;
 pub mod hdp;
+pub mod ipc;
 pub mod leaks;
 pub mod loader;
 pub mod memory;
@@ -74,6 +77,7 @@ use events::Events;
 use executable::Executables;
 use findings::{Asked, Findings};
 use gpu::Bar;
+use handlers::Handlers;
 use hdp::HostWrites;
 use leaks::Leaks;
 use memory::{Allocation, AllocationInfo, Mapping, MemoryMap};
@@ -118,6 +122,10 @@ pub struct Machine {
     pub profiles: Profiles,
     /// Asynchronous callbacks to the program.
     pub events: Events,
+    /// Handlers of signals.
+    pub handlers: Handlers,
+    /// True if copies are timed.
+    pub copy_profiling: AtomicBool,
     driver: Option<Arc<dyn Driver>>,
     next_queue_id: AtomicU64,
     last_fault: Mutex<Option<String>>,
@@ -305,6 +313,8 @@ impl Machine {
             driver,
             counters: Counters::default(),
             events,
+            handlers: Handlers::default(),
+            copy_profiling: AtomicBool::new(false),
             next_queue_id: AtomicU64::new(0),
             last_fault: Mutex::default(),
             faults_are_shown: AtomicBool::new(false),
@@ -336,6 +346,7 @@ impl Machine {
             // A copy that panicked has nothing left to stop.
             let _ = copy.join();
         }
+        self.handlers.stop();
         self.watcher.stop();
         self.events.stop();
         if let Some(path) = &self.config.stats {
@@ -375,15 +386,17 @@ impl Machine {
     }
 
     /// Allocates `size` bytes from a pool, not zeroed. The owner has access. Memory that is small enough for ROCR to
-    /// suballocate it from a block of device memory keeps its old contents.
+    /// suballocate it from a block of device memory keeps its old contents. Larger device memory is aligned as blocks
+    /// are, on which the device library's `free` relies.
     pub fn allocate(&self, pool: Pool, size: usize, executable: bool) -> Result<u64, HsaStatus> {
         let limit = self.agents[pool.owner.0].memory;
         if size as u64 > limit || !pool.allocatable() {
             return Err(HsaStatus::ERROR_INVALID_ALLOCATION);
         }
-        let mapping = Mapping::new(size).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
-        let base = mapping.base() as u64;
         let is_device = self.agents[pool.owner.0].gpu.as_ref().is_some_and(|gpu| gpu.memory.is_some());
+        let alignment = if is_device && size >= DEVICE_BLOCK { DEVICE_BLOCK } else { memory::PAGE };
+        let mapping = Mapping::aligned(size, alignment).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
+        let base = mapping.base() as u64;
         if is_device && size < DEVICE_BLOCK {
             // SAFETY: the mapping has these bytes, and nobody else knows of it yet.
             unsafe { ptr::with_exposed_provenance_mut::<u8>(mapping.base()).write_bytes(LEFT_BEHIND, size) };

@@ -2,6 +2,7 @@
 
 //! Decodes and checks published packets (HSA SysArch 2.9).
 
+use std::sync::Once;
 use std::sync::atomic::Ordering;
 
 use hsa_abi::{
@@ -111,8 +112,22 @@ fn parse(machine: &Machine, queue: &Queue, id: u64) -> Result<Packet, String> {
 
 fn parse_barrier_value(machine: &Machine, queue: &Queue, header: PacketHeader, id: u64) -> Result<Packet, String> {
     let packet: AmdBarrierValuePacket = queue.packet(id);
-    if packet.header.reserved != 0 || packet.reserved0 != 0 || packet.reserved1 != 0 || packet.reserved2 != [0; 2] {
+    if packet.header.reserved != 0 || packet.reserved0 != 0 {
         return Err("reserved fields of a barrier-value packet are not zero".into());
+    }
+    if packet.reserved1 != 0 || packet.reserved2 != [0; 2] {
+        // HIP 5.7 leaves its stack's bytes there, which hardware ignores.
+        if machine.config.checks.fatal {
+            return Err("reserved fields of a barrier-value packet are not zero".into());
+        }
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            let queue = queue.describe(machine);
+            eprintln!(
+                "hsa-sim: {queue}: packet {id}: reserved fields of a barrier-value packet are not zero, and are ignored \
+                 as on hardware"
+            );
+        });
     }
     if packet.condition.evaluate(0, 0).is_none() {
         return Err(format!("unknown signal condition {}", packet.condition.0));

@@ -12,7 +12,7 @@
 //! No wake-up is lost: a waiter registers and then reads the value; a changer stores the value and then looks for
 //! waiters. Both put a sequentially consistent fence in between.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ impl Condition {
     }
 
     /// The signal's value, if it meets the condition.
-    fn met(&self) -> Option<i64> {
+    pub(super) fn met(&self) -> Option<i64> {
         let value = value(self.signal).load(Ordering::Acquire);
         (self.compare)(value & self.mask, self.operand).then_some(value)
     }
@@ -140,6 +140,10 @@ struct Waiter {
 struct Slabs {
     mappings: Vec<Mapping>,
     free: VecDeque<u64>,
+    /// Signals that handlers keep: the number of handlers, and whether the program has destroyed the signal.
+    kept: HashMap<u64, (usize, bool)>,
+    /// Signals of timed copies.
+    timed: HashSet<u64>,
 }
 
 /// All signals of the machine and the threads that wait for them.
@@ -204,6 +208,11 @@ impl Signals {
             return Err(HsaStatus::ERROR_INVALID_SIGNAL);
         }
         let mut slabs = self.slabs.lock();
+        if let Some((_, destroyed)) = slabs.kept.get_mut(&signal.handle) {
+            *destroyed = true;
+            return Ok(());
+        }
+        slabs.timed.remove(&signal.handle);
         // SAFETY: the signal lies in a slab (checked above), and slabs stay mapped.
         unsafe { (&raw mut (*signal.as_ptr()).kind).write_volatile(AmdSignalKind::INVALID) };
         // A destroyed signal is reused last, to make use after destruction likely to be seen.
@@ -211,6 +220,40 @@ impl Signals {
         drop(slabs);
         self.wake(|waiter| waiter.conditions.iter().any(|condition| condition.signal == signal));
         Ok(())
+    }
+
+    /// Keeps a live signal until it is [released](Self::release) as often, even if it is destroyed meanwhile.
+    pub fn retain(&self, signal: HsaSignal) {
+        self.slabs.lock().kept.entry(signal.handle).or_default().0 += 1;
+    }
+
+    /// Undoes one [`retain`](Self::retain).
+    pub fn release(&self, signal: HsaSignal) {
+        let is_destroyed = {
+            let mut slabs = self.slabs.lock();
+            let Some((count, destroyed)) = slabs.kept.get_mut(&signal.handle) else { return };
+            *count -= 1;
+            if *count > 0 {
+                return;
+            }
+            let is_destroyed = *destroyed;
+            slabs.kept.remove(&signal.handle);
+            is_destroyed
+        };
+        if is_destroyed {
+            // It was live when the program destroyed it.
+            let _ = self.destroy(signal);
+        }
+    }
+
+    /// Marks a signal as that of a timed copy.
+    pub fn set_timed(&self, signal: HsaSignal) {
+        self.slabs.lock().timed.insert(signal.handle);
+    }
+
+    /// True if the signal is that of a timed copy.
+    pub fn is_timed(&self, signal: HsaSignal) -> bool {
+        self.slabs.lock().timed.contains(&signal.handle)
     }
 
     /// Signals with a value that are not destroyed.

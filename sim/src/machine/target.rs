@@ -57,6 +57,8 @@ pub struct TargetInfo {
     pub xcc: u32,
     /// Peak clock in MHz.
     pub clock_mhz: u32,
+    /// Width of the memory interface in bits, and its clock in MHz.
+    pub memory_interface: (u32, u32),
     /// Supported instruction sets, most specific first: target id, with features in the defaults of the product's
     /// driver, and ELF machine number.
     pub isas: &'static [(&'static str, u32)],
@@ -86,6 +88,7 @@ const GFX906: TargetInfo = TargetInfo {
     shader_arrays: 1,
     xcc: 1,
     clock_mhz: 1725,
+    memory_interface: (4096, 1000),
     isas: &[("gfx906:sramecc+:xnack-", 0x2f), ("gfx9-generic:xnack-", 0x51)],
 };
 
@@ -108,6 +111,7 @@ const GFX90A: TargetInfo = TargetInfo {
     shader_arrays: 1,
     xcc: 1,
     clock_mhz: 1700,
+    memory_interface: (4096, 1600),
     isas: &[("gfx90a:sramecc+:xnack-", 0x3f)],
 };
 
@@ -130,6 +134,7 @@ const GFX942: TargetInfo = TargetInfo {
     shader_arrays: 1,
     xcc: 8,
     clock_mhz: 2100,
+    memory_interface: (8192, 1300),
     isas: &[("gfx942:sramecc+:xnack-", 0x4c), ("gfx9-4-generic:sramecc+:xnack-", 0x5f)],
 };
 
@@ -152,6 +157,7 @@ const GFX1030: TargetInfo = TargetInfo {
     shader_arrays: 2,
     xcc: 1,
     clock_mhz: 2250,
+    memory_interface: (256, 1000),
     isas: &[("gfx1030", 0x36), ("gfx10-3-generic", 0x53)],
 };
 
@@ -174,6 +180,7 @@ const GFX1100: TargetInfo = TargetInfo {
     shader_arrays: 2,
     xcc: 1,
     clock_mhz: 2526,
+    memory_interface: (384, 1249),
     isas: &[("gfx1100", 0x41), ("gfx11-generic", 0x54)],
 };
 
@@ -196,6 +203,7 @@ const GFX1201: TargetInfo = TargetInfo {
     shader_arrays: 2,
     xcc: 1,
     clock_mhz: 2570,
+    memory_interface: (256, 1258),
     isas: &[("gfx1201", 0x4e), ("gfx12-generic", 0x59)],
 };
 
@@ -211,6 +219,7 @@ const GFX1150: TargetInfo = TargetInfo {
     is_apu: true,
     shader_engines: 1,
     clock_mhz: 2900,
+    memory_interface: (128, 1000),
     isas: &[("gfx1150", 0x43), ("gfx11-generic", 0x54)],
     ..GFX1100
 };
@@ -231,6 +240,7 @@ static TARGETS: &[TargetInfo] = &[
         is_apu: true,
         shader_engines: 1,
         clock_mhz: 2000,
+        memory_interface: (128, 1600),
         isas: &[("gfx90c:xnack-", 0x32), ("gfx9-generic:xnack-", 0x51)],
         ..GFX906
     },
@@ -253,6 +263,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_arrays: 1,
         xcc: 1,
         clock_mhz: 1502,
+        memory_interface: (4096, 1200),
         isas: &[("gfx908:sramecc+:xnack-", 0x30)],
     },
     GFX90A,
@@ -296,6 +307,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_arrays: 1,
         xcc: 8,
         clock_mhz: 2400,
+        memory_interface: (8192, 2000),
         isas: &[("gfx950:sramecc+:xnack-", 0x4f), ("gfx9-4-generic:sramecc+:xnack-", 0x5f)],
     },
     TargetInfo {
@@ -317,6 +329,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_arrays: 2,
         xcc: 1,
         clock_mhz: 2100,
+        memory_interface: (256, 875),
         isas: &[("gfx1010:xnack-", 0x33), ("gfx10-1-generic:xnack-", 0x52)],
     },
     GFX1030,
@@ -331,6 +344,7 @@ static TARGETS: &[TargetInfo] = &[
         memory: 12 * GIB - KEPT,
         shader_engines: 2,
         clock_mhz: 2855,
+        memory_interface: (192, 1000),
         isas: &[("gfx1031", 0x37), ("gfx10-3-generic", 0x53)],
         ..GFX1030
     },
@@ -344,6 +358,7 @@ static TARGETS: &[TargetInfo] = &[
         memory: 8 * GIB - KEPT,
         shader_engines: 2,
         clock_mhz: 2900,
+        memory_interface: (128, 1000),
         isas: &[("gfx1032", 0x38), ("gfx10-3-generic", 0x53)],
         ..GFX1030
     },
@@ -358,6 +373,7 @@ static TARGETS: &[TargetInfo] = &[
         is_apu: true,
         shader_engines: 1,
         clock_mhz: 2200,
+        memory_interface: (128, 2400),
         isas: &[("gfx1035", 0x3d), ("gfx10-3-generic", 0x53)],
         ..GFX1030
     },
@@ -373,6 +389,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_engines: 1,
         shader_arrays: 1,
         clock_mhz: 2200,
+        memory_interface: (128, 2400),
         isas: &[("gfx1036", 0x45), ("gfx10-3-generic", 0x53)],
         ..GFX1030
     },
@@ -383,6 +400,7 @@ static TARGETS: &[TargetInfo] = &[
         caches: &[32 * KIB, 6144 * KIB, 81920 * KIB],
         memory: 20 * GIB - KEPT,
         clock_mhz: 2400,
+        memory_interface: (128, 2400),
         ..GFX1100
     },
     TargetInfo {
@@ -390,6 +408,7 @@ static TARGETS: &[TargetInfo] = &[
         chip_id: 0x7448,
         memory: 48 * GIB - KEPT,
         clock_mhz: 1760,
+        memory_interface: (128, 2400),
         ..GFX1100
     },
     TargetInfo {
@@ -401,6 +420,7 @@ static TARGETS: &[TargetInfo] = &[
         memory: 16 * GIB - KEPT,
         shader_engines: 3,
         clock_mhz: 2254,
+        memory_interface: (256, 1219),
         isas: &[("gfx1101", 0x46), ("gfx11-generic", 0x54)],
         ..GFX1100
     },
@@ -413,6 +433,7 @@ static TARGETS: &[TargetInfo] = &[
         memory: 8 * GIB - KEPT,
         shader_engines: 2,
         clock_mhz: 2655,
+        memory_interface: (128, 1125),
         isas: &[("gfx1102", 0x47), ("gfx11-generic", 0x54)],
         ..GFX1100
     },
@@ -423,6 +444,7 @@ static TARGETS: &[TargetInfo] = &[
         asic_revision: 9,
         compute_units: 12,
         clock_mhz: 2700,
+        memory_interface: (128, 2800),
         isas: &[("gfx1103", 0x44), ("gfx11-generic", 0x54)],
         ..GFX1150
     },
@@ -447,6 +469,7 @@ static TARGETS: &[TargetInfo] = &[
         compute_units: 8,
         shader_arrays: 1,
         clock_mhz: 3000,
+        memory_interface: (128, 1000),
         isas: &[("gfx1152", 0x55), ("gfx11-generic", 0x54)],
         ..GFX1150
     },
@@ -459,6 +482,7 @@ static TARGETS: &[TargetInfo] = &[
         memory: 16 * GIB - KEPT,
         shader_engines: 2,
         clock_mhz: 2740,
+        memory_interface: (128, 1258),
         isas: &[("gfx1200", 0x48), ("gfx12-generic", 0x59)],
         ..GFX1201
     },
@@ -469,6 +493,7 @@ static TARGETS: &[TargetInfo] = &[
         chip_id: 0x7551,
         memory: 32 * GIB - KEPT,
         clock_mhz: 2920,
+        memory_interface: (128, 1258),
         ..GFX1201
     },
     TargetInfo {
@@ -490,6 +515,7 @@ static TARGETS: &[TargetInfo] = &[
         shader_arrays: 1,
         xcc: 8,
         clock_mhz: 2000,
+        memory_interface: (8192, 2000),
         isas: &[("gfx1250", 0x49), ("gfx12-5-generic", 0x5b)],
     },
 ];

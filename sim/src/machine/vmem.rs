@@ -7,18 +7,20 @@
 //! memory map, without access until access is set.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::CStr;
+use std::ffi::c_int;
+use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use hsa_abi::{HsaPointerType, HsaStatus, HsaVmemAllocHandle};
 use parking_lot::Mutex;
 
+use super::Machine;
 use super::agent::{AgentIndex, AgentMask, Pool};
 use super::memory::{Allocation, Mapping, MemoryMap, PAGE};
 
-/// Name of the files, as `/proc` shows it.
-const FILE_NAME: &CStr = c"hsa-sim-vmem";
+/// Beginning of the files' names, as `/proc` shows them. The agent and the place of the pool among its pools follow.
+const FILE_NAME: &str = "hsa-sim-vmem";
 
 #[derive(Debug)]
 struct Reservation {
@@ -117,8 +119,9 @@ impl Vmem {
         if !pool.allocatable() || size as u64 > limit {
             return Err(HsaStatus::ERROR_INVALID_ALLOCATION);
         }
+        let name = format!("{FILE_NAME}-{}-{}\0", pool.owner.0, pool.slot);
         // SAFETY: the name is a C string.
-        let file = unsafe { libc::memfd_create(FILE_NAME.as_ptr(), libc::MFD_CLOEXEC) };
+        let file = unsafe { libc::memfd_create(name.as_ptr().cast(), libc::MFD_CLOEXEC) };
         if file < 0 {
             return Err(HsaStatus::ERROR_OUT_OF_RESOURCES);
         }
@@ -132,6 +135,36 @@ impl Vmem {
         state.next_handle += 1;
         let handle = state.next_handle;
         state.memories.insert(handle, Memory { file, size, pool, released: false, mapped: 0 });
+        Ok(HsaVmemAllocHandle { handle })
+    }
+
+    /// Another descriptor of a memory's file. The file's name tells its pool, so that another process finds it.
+    pub fn export(&self, handle: HsaVmemAllocHandle) -> Result<OwnedFd, HsaStatus> {
+        let state = self.0.lock();
+        let memory = state.memories.get(&handle.handle).filter(|memory| !memory.released);
+        let file = &memory.ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?.file;
+        file.try_clone().map_err(out_of_resources)
+    }
+
+    /// Takes over memory of this process or another whose file is open as `fd`.
+    pub fn import(&self, machine: &Machine, fd: c_int) -> Result<HsaVmemAllocHandle, HsaStatus> {
+        let foreign = HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS;
+        let link = fs::read_link(format!("/proc/self/fd/{fd}")).map_err(|_| foreign)?;
+        let name = link.to_str().and_then(|name| name.strip_prefix("/memfd:")?.strip_prefix(FILE_NAME));
+        let name = name.ok_or(foreign)?.trim_end_matches(" (deleted)");
+        let numbers: Vec<usize> = name.split('-').filter_map(|number| number.parse().ok()).collect();
+        let &[owner, slot] = &*numbers else { return Err(foreign) };
+        let pool = machine.agents.get(owner).and_then(|agent| agent.pools().nth(slot));
+        let pool = pool.ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
+        // SAFETY: the descriptor was open just now; a bad one makes the call fail.
+        let file = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map_err(out_of_resources)?;
+        let size =
+            fs::File::from(file.try_clone().map_err(out_of_resources)?).metadata().map_err(out_of_resources)?.len();
+        let mut state = self.0.lock();
+        state.next_handle += 1;
+        let handle = state.next_handle;
+        let memory = Memory { file, size: size as usize, pool, released: false, mapped: 0 };
+        state.memories.insert(handle, memory);
         Ok(HsaVmemAllocHandle { handle })
     }
 

@@ -34,7 +34,7 @@ fn for_machine(machine: u32) -> Vec<u8> {
 }
 
 /// The test's kernels as a code object for gfx1100 itself, which every release loads.
-fn for_gfx1100() -> Vec<u8> {
+pub(crate) fn for_gfx1100() -> Vec<u8> {
     for_machine(0x41)
 }
 

@@ -7,6 +7,7 @@ mod code;
 #[path = "../common/mod.rs"]
 mod common;
 mod environment;
+mod hip;
 mod memory;
 mod page;
 mod queues;

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 const PAGE: &str = include_str!("../../../docs/sim/rocr.md");
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     ("code", include_str!("code.rs")),
     ("environment", include_str!("environment.rs")),
+    ("hip", include_str!("hip.rs")),
     ("memory", include_str!("memory.rs")),
     ("queues", include_str!("queues.rs")),
     ("runtime", include_str!("runtime.rs")),

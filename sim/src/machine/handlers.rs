@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Handlers of signals (`hsa_amd_signal_async_handler`).
+//!
+//! One thread waits for the conditions of all handlers and calls the handlers that are due, one after another, as
+//! ROCR's `AsyncEventsLoop` does (`runtime.cpp`). It starts with the first handler. A handler keeps its signal: a
+//! program that destroys the signal only gives up its handle.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use hsa_abi::{HsaAmdSignalHandler, HsaStatus};
+use parking_lot::Mutex;
+
+use super::signal::{self, Condition, Waiting};
+use super::{Machine, events};
+
+/// A function of the program, and the condition on which it is called.
+struct Handler {
+    condition: Condition,
+    function: HsaAmdSignalHandler,
+    argument: *mut c_void,
+}
+
+// SAFETY: `argument` is the host program's; it is only handed back to its function, and a program that registers a
+// handler accepts that a thread of the runtime calls it.
+unsafe impl Send for Handler {}
+
+/// The thread that calls handlers, and the handlers that it has not taken over yet.
+#[derive(Default)]
+pub struct Handlers {
+    added: Mutex<Vec<Handler>>,
+    has_added: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Handlers {
+    /// Calls `function` on the handlers' thread when `condition` holds, until it returns false.
+    pub fn add(
+        &self,
+        machine: &Arc<Machine>,
+        condition: Condition,
+        function: HsaAmdSignalHandler,
+        argument: *mut c_void,
+    ) -> Result<(), HsaStatus> {
+        let mut thread = self.thread.lock();
+        if thread.is_none() {
+            let machine = Arc::clone(machine);
+            let started = thread::Builder::new().name("hsa-sim-handler".into()).spawn(move || run(&machine));
+            *thread = Some(started.map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?);
+        }
+        machine.signals.retain(condition.signal);
+        self.added.lock().push(Handler { condition, function, argument });
+        self.has_added.store(true, Ordering::SeqCst);
+        if let Some(thread) = &*thread {
+            thread.thread().unpark();
+        }
+        Ok(())
+    }
+
+    /// Ends the thread after a running handler. The machine must already be stopping.
+    pub fn stop(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            // A thread that panicked has nothing left to call.
+            let _ = thread.join();
+        }
+    }
+
+    fn take(&self) -> Vec<Handler> {
+        let mut added = self.added.lock();
+        self.has_added.store(false, Ordering::SeqCst);
+        std::mem::take(&mut *added)
+    }
+}
+
+fn run(machine: &Machine) {
+    events::set_calling_back();
+    let mut handlers = Vec::new();
+    while !machine.stopping() {
+        handlers.append(&mut machine.handlers.take());
+        if handlers.is_empty() {
+            thread::park();
+            continue;
+        }
+        let conditions: Vec<_> = handlers.iter().map(|handler| handler.condition).collect();
+        let sleeps = conditions.iter().all(|condition| signal::mailbox(condition.signal).is_some());
+        let how = if sleeps { Waiting::Sleeping } else { Waiting::Polling };
+        let stop = || machine.stopping() || machine.handlers.has_added.load(Ordering::SeqCst);
+        if machine.signals.wait_any(how, &conditions, None, || machine.watch(), stop).is_some() {
+            handlers.retain(|handler| call_if_due(machine, handler));
+        }
+    }
+}
+
+/// Calls a handler whose condition holds. Returns true if the handler stays.
+fn call_if_due(machine: &Machine, handler: &Handler) -> bool {
+    let Some(value) = handler.condition.met() else { return true };
+    // SAFETY: the program registered this function for this argument.
+    let stays = unsafe { (handler.function)(value, handler.argument) };
+    if !stays {
+        machine.signals.release(handler.condition.signal);
+    }
+    stays
+}

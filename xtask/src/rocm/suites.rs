@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Tests of ROCm's libraries, which Debian has compiled for many GPUs with LLVM 17. They check themselves.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::error::{Context, Error, Result};
+use crate::gtest::{self, Outcome, Report};
+use crate::hsa::limit_kernels;
+use crate::junit::Verdict;
+use crate::layout::Layout;
+use crate::process::{self, Ended};
+use crate::setup;
+use crate::steps::{Step, Steps};
+use crate::tally::Tally;
+use crate::target::Target;
+
+use super::root::{self, Set};
+
+/// A program that prints nothing for this long hangs.
+const SILENCE: Duration = Duration::from_secs(600);
+/// Time limit of a kernel, unless the user sets one. It is shorter than [`SILENCE`], so that the sim names the kernel.
+const KERNEL_LIMIT: Duration = Duration::from_secs(500);
+/// Exit code of `timeout` for a program that it stopped.
+const OUT_OF_TIME: i32 = 124;
+
+/// Programs and cases of rocRAND that `cargo xtask test --all` runs, as GoogleTest filters.
+const SAMPLE: [(&str, &str); 3] =
+    [("test_rocrand_basic", "*"), ("test_rocrand_generator_type", "*"), ("test_rocrand_kernel_philox4x32_10", "*")];
+/// A GPU that the sample runs on, for which rocRAND has code.
+const SAMPLE_TARGET: &str = "gfx1100";
+
+/// The tests of one library.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum Suite {
+    /// Random numbers: host functions, device functions, and their distributions
+    Rocrand,
+    /// Collectives on several GPUs; give it two targets, such as gfx906,gfx906
+    Rccl,
+}
+
+impl Suite {
+    fn set(self) -> Set {
+        match self {
+            Self::Rocrand => Set::RocRand,
+            Self::Rccl => Set::Rccl,
+        }
+    }
+
+    /// Folder of its programs in the root.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Rocrand => "usr/libexec/rocm/librocrand1-tests",
+            Self::Rccl => "usr/libexec/rocm/librccl1-tests",
+        }
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rocrand => "rocRAND",
+            Self::Rccl => "RCCL",
+        })
+    }
+}
+
+/// One program of a suite, and what is run of it.
+struct Run<'a> {
+    suite: Suite,
+    target: &'a Target,
+    program: &'a str,
+    /// GoogleTest filter.
+    filter: &'a str,
+    /// The program is stopped after this time, and the rest of its cases is skipped.
+    limit: Option<Duration>,
+}
+
+/// Runs the cases of a suite that match the GoogleTest filter `filter`, each program for `limit` at most.
+///
+/// # Errors
+/// When the packages cannot be had, or a program does not start.
+pub fn test(
+    layout: &Layout,
+    steps: &Steps,
+    suite: Suite,
+    target: &Target,
+    filter: &str,
+    limit: Option<Duration>,
+) -> Result<Tally> {
+    prepare(layout, steps, suite)?;
+    let folder = root::folder(layout).join(suite.folder());
+    let entries = fs::read_dir(&folder).context(|| format!("reading {}", folder.display()))?;
+    let mut programs: Vec<_> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    programs.sort();
+    let mut total = Tally::default();
+    for program in &programs {
+        total += run(layout, steps, &Run { suite, target, program, filter, limit })?;
+    }
+    if total == Tally::default() {
+        return Err(Error::setup(format!("no case of {suite} matches {filter}")));
+    }
+    Ok(total)
+}
+
+/// Runs the sample of rocRAND's tests.
+///
+/// # Errors
+/// As [`test`].
+pub fn run_sample(layout: &Layout, steps: &Steps) -> Result<Tally> {
+    let suite = Suite::Rocrand;
+    prepare(layout, steps, suite)?;
+    let target = &SAMPLE_TARGET.parse().map_err(Error::setup)?;
+    let mut total = Tally::default();
+    for (program, filter) in SAMPLE {
+        total += run(layout, steps, &Run { suite, target, program, filter, limit: None })?;
+    }
+    Ok(total)
+}
+
+fn prepare(layout: &Layout, steps: &Steps, suite: Suite) -> Result<()> {
+    setup::sim(layout, steps)?;
+    root::ensure(layout, steps, suite.set())
+}
+
+fn run(layout: &Layout, steps: &Steps, run: &Run) -> Result<Tally> {
+    let name = format!("{} on {}: {}", run.suite, run.target.agents(), run.program);
+    let start = Instant::now();
+    let (report, is_late) = steps.step(&name, |step| execute(layout, step, run))?;
+    let mut tally = Tally::default();
+    for (case, outcome) in &report.cases {
+        let verdict = match outcome {
+            Outcome::Passed => {
+                tally.passed += 1;
+                Verdict::Passed
+            }
+            Outcome::NotRun(_) if is_late => {
+                tally.skipped += 1;
+                Verdict::Skipped("out of time".to_owned())
+            }
+            Outcome::Skipped(skip) => {
+                tally.skipped += 1;
+                Verdict::Skipped(skip.reason.clone())
+            }
+            Outcome::Failed(text) | Outcome::NotRun(text) => {
+                tally.failed += 1;
+                println!("  FAILED  {} {case}: {text}", run.program);
+                Verdict::Failed(text.clone())
+            }
+        };
+        steps.record(&name, case, verdict, report.times.get(case).copied());
+    }
+    println!("{:40} {tally} ({:.1} s)", run.program, start.elapsed().as_secs_f64());
+    Ok(tally)
+}
+
+/// Runs a program to its end or to its limit. Returns its cases, and true if it was stopped at its limit.
+fn execute(layout: &Layout, step: &Step, run: &Run) -> Result<(Report, bool)> {
+    let command = || -> Command {
+        let mut command = super::enter(layout, run.target, Path::new("/tmp"));
+        limit_kernels(&mut command, KERNEL_LIMIT);
+        if let Some(limit) = run.limit {
+            command.args(["timeout", &limit.as_secs().to_string()]);
+        }
+        command.arg(Path::new("/").join(run.suite.folder()).join(run.program));
+        command.arg(format!("--gtest_filter={}", run.filter));
+        command
+    };
+    let mut list = command();
+    list.arg("--gtest_list_tests");
+    let listed = gtest::listed(&String::from_utf8_lossy(&step.capture(list)?));
+    let mut report = Report::default();
+    if listed.is_empty() {
+        return Ok((report, false));
+    }
+    let mut command = command();
+    command.arg("--gtest_color=no");
+    let ended = step.follow(command, Some(run.limit.map_or(SILENCE, |limit| limit + SILENCE)), |line| {
+        report.line(line);
+    })?;
+    let (how, is_late) = match ended {
+        Ended::Exit(status) => (process::describe(status), run.limit.is_some() && status.code() == Some(OUT_OF_TIME)),
+        Ended::Silent => (format!("no output for {} s, killed", SILENCE.as_secs()), false),
+    };
+    if is_late {
+        let left: Vec<_> = listed.iter().filter(|name| !report.cases.iter().any(|(ended, _)| ended == *name)).collect();
+        let left: Vec<_> = left.into_iter().map(|name| (name.clone(), Outcome::NotRun(how.clone()))).collect();
+        report.cases.extend(left);
+    } else {
+        report.finish(&listed, &how);
+    }
+    Ok((report, is_late))
+}
