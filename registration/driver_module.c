@@ -63,7 +63,10 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
     "the default.")                                                            \
   X(notification_capacity,                                                     \
     "Entries of the notification ring of each queue: a power of two; 0 for "   \
-    "the default.")
+    "the default.")                                                            \
+  X(collective_timeout,                                                        \
+    "Seconds for which a collective waits for another rank; 0 for the "        \
+    "default.")
 
 // X(key, default, help): words.
 #define AMDGPU_RS_WORD_FLAGS(X)                                               \
@@ -81,7 +84,10 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
     "first execution waits for).")                                            \
   X(kernarg_memory, "any",                                                    \
     "Where kernel arguments are: 'any' (the GPU's memory where the host gets " \
-    "at that, else the host's) or 'host'.")
+    "at that, else the host's) or 'host'.")                                   \
+  X(collective_engine, "auto",                                                \
+    "Transport of collectives between processes: 'tcp', 'mpi', or 'auto' "    \
+    "(MPI where the process has initialised it for threads, else TCP).")
 
 // X(key, default, help): switches.
 #define AMDGPU_RS_SWITCH_FLAGS(X)                                             \

@@ -14,6 +14,7 @@
 compile_error!("amdgpu_rs needs `panic = \"unwind\"`: a panic must not end the program that loaded the driver");
 
 mod api;
+mod collectives;
 mod core;
 // Public for programs with the feature `standalone` and for `tests/`, which call IREE through it.
 pub mod ffi;

@@ -247,15 +247,3 @@ fn captures_by_tools_are_refused() {
     let status = unsafe { iree!(raw::iree_hal_device_external_capture_end(rig.device.as_ptr())) };
     refused(&status.expect_err("there is no tool"), "external");
 }
-
-#[test]
-fn channels_are_refused() {
-    let rig = Rig::new();
-    // SAFETY: a live device; all-zero parameters are those of a default channel.
-    let status = unsafe {
-        let mut channel = std::ptr::null_mut();
-        let params = std::mem::zeroed();
-        iree!(raw::iree_hal_channel_create(rig.device.as_ptr(), QUEUE_AFFINITY_ANY, params, &raw mut channel))
-    };
-    refused(&status.expect_err("there is no collective"), "collectives");
-}

@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hsa_abi::HsaFenceScope;
 
+use super::channel::{self, Channel};
 use super::event::Event;
 use super::queue::{DispatchCall, DispatchRequest};
+use crate::core::collectives::{Recorded, Stages, StagesRecorder};
 use crate::core::program::Program;
 use crate::core::program::arena::Arena;
 use crate::core::program::recorder::{Dispatch, Recorder};
@@ -31,6 +33,8 @@ pub struct CommandBuffer {
     state: UnsafeCell<State>,
     /// The finished recording, once `has_ended`. Not written after that.
     program: UnsafeCell<Option<Arc<Program>>>,
+    /// The finished recording in place of `program`, if it has collectives.
+    stages: UnsafeCell<Option<Arc<Stages>>>,
     has_ended: AtomicBool,
     /// A one-shot recording that was submitted.
     is_spent: AtomicBool,
@@ -41,6 +45,8 @@ enum State {
     /// Not begun: recorded in memory of this arena, for its GPU.
     New(Arc<Arena>),
     Recording(Recorder),
+    /// As `Recording`, with collectives.
+    Staged(Box<StagesRecorder>),
     Ended,
     /// Ending failed, or recording panicked.
     Broken,
@@ -49,8 +55,8 @@ enum State {
 // SAFETY: the base is written at creation and by IREE's validation, and state and program while recording, all of which
 // is one thread's at a time; the rest is Send and Sync.
 unsafe impl Send for CommandBuffer {}
-// SAFETY: base, state and program are written by the one thread that records; others read the program alone, and not
-// before `has_ended` says that it is complete.
+// SAFETY: base, state, program and stages are written by the one thread that records; others read program and stages
+// alone, and not before `has_ended` says that they are complete.
 unsafe impl Sync for CommandBuffer {}
 
 // SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.
@@ -169,29 +175,50 @@ impl CommandBuffer {
                 (&raw mut (*this).home).write(home);
                 (&raw mut (*this).state).write(UnsafeCell::new(State::New(arena)));
                 (&raw mut (*this).program).write(UnsafeCell::new(None));
+                (&raw mut (*this).stages).write(UnsafeCell::new(None));
                 (&raw mut (*this).has_ended).write(AtomicBool::new(false));
                 (&raw mut (*this).is_spent).write(AtomicBool::new(false));
             })
         }
     }
 
-    /// Submits the finished recording with `submit`. A one-shot recording can be submitted once, unless that fails.
+    /// Submits the finished recording with `submit`, or with `submit_stages` if it has collectives. A one-shot recording
+    /// can be submitted once, unless that fails.
     ///
     /// # Errors
     /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; the error of
-    /// `submit`.
-    pub fn execute(&self, submit: impl FnOnce(&Arc<Program>) -> Result<()>) -> Result<()> {
-        let program = self.program().ok_or_else(|| {
+    /// the submission.
+    pub fn execute(
+        &self,
+        submit: impl FnOnce(&Arc<Program>) -> Result<()>,
+        submit_stages: impl FnOnce(&Arc<Stages>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(program) = self.program() else { return self.execute_stages(submit_stages) };
+        self.spend(program.recording.is_one_shot(), || submit(program))
+    }
+
+    #[cold]
+    fn execute_stages(&self, submit: impl FnOnce(&Arc<Stages>) -> Result<()>) -> Result<()> {
+        let has_ended = self.has_ended.load(Ordering::Acquire);
+        // SAFETY: written before the flag was set, and by nobody since.
+        let stages = if has_ended { unsafe { &*self.stages.get() }.as_ref() } else { None };
+        let stages = stages.ok_or_else(|| {
             status!(
                 FAILED_PRECONDITION,
                 "the command buffer cannot be executed: its recording has not ended, or failed"
             )
         })?;
-        let one_shot = program.recording.is_one_shot();
+        let mode = CommandBufferMode::from_bits_retain(self.base.mode);
+        self.spend(mode.contains(CommandBufferMode::ONE_SHOT), || submit(stages))
+    }
+
+    /// Submits with `submit`, once for a recording that is `one_shot`.
+    #[inline(always)]
+    fn spend(&self, one_shot: bool, submit: impl FnOnce() -> Result<()>) -> Result<()> {
         if one_shot && self.is_spent.swap(true, Ordering::Relaxed) {
             return Err(status!(FAILED_PRECONDITION, "the command buffer is ONE_SHOT and was executed before"));
         }
-        let submitted = submit(program);
+        let submitted = submit();
         if one_shot && submitted.is_err() {
             self.is_spent.store(false, Ordering::Relaxed);
         }
@@ -223,6 +250,7 @@ impl CommandBuffer {
     fn recorder(&self) -> Result<&mut Recorder> {
         match self.state() {
             State::Recording(recorder) => Ok(recorder),
+            State::Staged(stages) => Ok(&mut stages.recorder),
             state => Err(wrong_state("recorded to", state)),
         }
     }
@@ -250,6 +278,13 @@ impl CommandBuffer {
                 // SAFETY: the one thread that records, and nobody looks before the flag is set; recorded once, so that
                 // it was not set before.
                 unsafe { *self.program.get() = Some(program) };
+                self.has_ended.store(true, Ordering::Release);
+                *state = State::Ended;
+            }
+            State::Staged(recorder) => {
+                let stages = recorder.finish()?;
+                // SAFETY: as above.
+                unsafe { *self.stages.get() = Some(stages) };
                 self.has_ended.store(true, Ordering::Release);
                 *state = State::Ended;
             }
@@ -408,16 +443,32 @@ impl CommandBuffer {
         self.recorder()?.copy(source, target)
     }
 
+    /// Records a collective. It ends the program so far: [`Stages`] says how the parts are executed.
     fn collective(
         &self,
-        _channel: *mut raw::iree_hal_channel_t,
-        _op: raw::iree_hal_collective_op_t,
-        _param: u32,
-        _send: raw::iree_hal_buffer_ref_t,
-        _receive: raw::iree_hal_buffer_ref_t,
-        _element_count: usize,
+        channel: &Channel,
+        op: raw::iree_hal_collective_op_t,
+        param: u32,
+        send: raw::iree_hal_buffer_ref_t,
+        receive: raw::iree_hal_buffer_ref_t,
+        element_count: usize,
     ) -> Result<()> {
-        Err(status!(UNIMPLEMENTED, "collective operations"))
+        let operation = channel::operation(op, param, element_count)?;
+        // SAFETY: the caller's buffers, alive during the call.
+        let (send, receive) = unsafe { (BufferRef::from_raw(&send), BufferRef::from_raw(&receive)) };
+        let collective = Recorded::new(channel.membership().clone(), operation, send, receive);
+        let state = self.state();
+        let recorder = match std::mem::replace(state, State::Broken) {
+            State::Recording(recorder) => StagesRecorder::new(recorder),
+            State::Staged(recorder) => *recorder,
+            other => {
+                let status = wrong_state("recorded to", &other);
+                *state = other;
+                return Err(status);
+            }
+        };
+        *state = State::Staged(Box::new(recorder.collective(collective)?));
+        Ok(())
     }
 
     fn dispatch(
@@ -489,7 +540,7 @@ fn fence_scope(
 fn wrong_state(what: &str, state: &State) -> crate::ffi::Status {
     let is = match state {
         State::New(..) => "has not been begun",
-        State::Recording(_) => "is being recorded",
+        State::Recording(_) | State::Staged(_) => "is being recorded",
         State::Ended => "has ended and cannot be recorded again",
         State::Broken => "is unusable since its recording failed",
     };

@@ -9,10 +9,13 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use parking_lot::Mutex;
 
 use crate::api::allocator::DeviceAllocator;
+use crate::api::channel::{self, Channel, ChannelProvider};
 use crate::api::command_buffer::{CommandBuffer, CommandBufferParams};
 use crate::api::event::Event;
 use crate::api::executable::ExecutableCache;
 use crate::api::topology::Places;
+use crate::collectives::bootstrap::Provider;
+use crate::core::collectives::DeviceChannels;
 use crate::core::device::LogicalDevice;
 use crate::core::executable::Format;
 use crate::core::gpu::options::Options;
@@ -37,7 +40,8 @@ pub struct Device {
     header: Header,
     host_allocator: Allocator,
     identifier: String,
-    // Dropped in this order: the queues stop before the pools go, and those before the proactor of their notifications.
+    // Dropped in this order: collectives end, and with them their use of the provider's library; the queues stop before the pools go, and those before the proactor of their notifications.
+    channels: DeviceChannels,
     logical: LogicalDevice,
     allocator: Mutex<Option<HalRef<raw::iree_hal_allocator_t>>>,
     /// The current allocator, for reads without the lock.
@@ -150,6 +154,7 @@ pub fn create(
         header: Header::new::<Device>(),
         host_allocator,
         identifier: identifier.to_owned(),
+        channels: DeviceChannels::default(),
         logical,
         allocator: Mutex::new(None),
         allocator_now: AtomicPtr::default(),
@@ -351,13 +356,22 @@ impl Device {
         Ok(())
     }
 
+    /// Makes a channel of the group that the parameters or the environment name. The first one waits for the other
+    /// processes; later ones with the same parameters share its communicator. Which queues use it does not matter.
     fn create_channel(
         &self,
-        _affinity: u64,
-        _params: raw::iree_hal_channel_params_t,
-        _out: Out<'_, *mut raw::iree_hal_channel_t>,
+        affinity: u64,
+        params: raw::iree_hal_channel_params_t,
+        out: Out<'_, *mut raw::iree_hal_channel_t>,
     ) -> Result<()> {
-        unimplemented("create_channel (collectives)")
+        self.logical.canonical_affinity(affinity)?;
+        // SAFETY: the caller's parameters, valid during the call.
+        let request = unsafe { channel::request(&params) }?;
+        let provider = self.channel_provider.lock().clone().map(ChannelProvider);
+        let provider = provider.as_ref().map(|provider| provider as &dyn Provider);
+        let communicator = self.channels.get(request, self.logical.options(), provider)?;
+        out.give(Channel::create(self.host_allocator, Arc::new(communicator.into()))?);
+        Ok(())
     }
 
     fn create_event(&self, affinity: u64, _flags: EventFlags, out: Out<'_, *mut raw::iree_hal_event_t>) -> Result<()> {

@@ -4,6 +4,7 @@
 //! translate, and hand on to [`core`](crate::core).
 
 pub mod allocator;
+pub mod channel;
 pub mod command_buffer;
 pub mod device;
 pub mod driver;

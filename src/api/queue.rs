@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
+use crate::core::collectives::StagesExecution;
 use crate::core::gpu::Gpu;
 use crate::core::operations::alloca::{Alloca, AllocaParams, Dealloca};
 use crate::core::operations::dispatch::{Dispatch, DispatchParams, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
@@ -403,11 +404,23 @@ impl Device {
         let recording = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
             status!(INVALID_ARGUMENT, "the command buffer was made by another driver; record it on this device")
         })?;
-        recording.execute(|program| {
-            let borrows = flags.contains(ExecuteFlags::BORROW_BINDING_TABLE_LIFETIME);
-            Execute::check(program, binding_table)?;
-            submit(queue, waits, signals, || Execute::new(program, command_buffer, binding_table, borrows))
-        })
+        let borrows = flags.contains(ExecuteFlags::BORROW_BINDING_TABLE_LIFETIME);
+        recording.execute(
+            |program| {
+                Execute::check(program, binding_table)?;
+                submit(queue, waits, signals, || Execute::new(program, command_buffer, binding_table, borrows))
+            },
+            |stages| {
+                stages.execute(&StagesExecution {
+                    queue,
+                    device: self.weak(),
+                    files: self.files(),
+                    semaphores: (waits, signals),
+                    command_buffer,
+                    table: (binding_table, borrows),
+                })
+            },
+        )
     }
 
     /// The backend with which applications make pools, for the GPU of the lowest queue of `affinity`.

@@ -9,5 +9,6 @@ pub mod profile;
 pub mod program;
 pub mod queue;
 
+pub mod collectives;
 pub mod device;
 pub mod executable;

@@ -65,6 +65,16 @@ impl<'a> SemaphoreList<'a> {
         Err(null_semaphore(list.count))
     }
 
+    /// Calls `body` with a list of one semaphore and its payload value.
+    pub fn with_one<R>(semaphore: Semaphore<'_>, mut value: u64, body: impl FnOnce(SemaphoreList<'_>) -> R) -> R {
+        let mut semaphore = semaphore.as_ptr();
+        body(SemaphoreList(&raw::iree_hal_semaphore_list_t {
+            count: 1,
+            semaphores: &raw mut semaphore,
+            payload_values: &raw mut value,
+        }))
+    }
+
     /// The number of semaphores.
     pub fn len(&self) -> usize {
         self.0.count
@@ -99,6 +109,24 @@ pub type Semaphore<'a> = Borrowed<'a, raw::iree_hal_semaphore_t>;
 pub type Buffer<'a> = Borrowed<'a, raw::iree_hal_buffer_t>;
 
 impl<'a> Buffer<'a> {
+    /// Copies from the buffer, which the host can map, to host memory.
+    ///
+    /// # Errors
+    /// The error of the mapping.
+    pub fn read(self, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        // SAFETY: the buffer lives, and the target has this many bytes.
+        unsafe { iree!(raw::iree_hal_buffer_map_read(self.as_ptr(), offset, bytes.as_mut_ptr().cast(), bytes.len())) }
+    }
+
+    /// Copies from host memory to the buffer, which the host can map.
+    ///
+    /// # Errors
+    /// The error of the mapping.
+    pub fn write(self, offset: usize, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the buffer lives, and the source has this many bytes.
+        unsafe { iree!(raw::iree_hal_buffer_map_write(self.as_ptr(), offset, bytes.as_ptr().cast(), bytes.len())) }
+    }
+
     /// The allocation that it is a part of; possibly itself.
     #[inline]
     pub fn allocated(self) -> Option<Buffer<'a>> {

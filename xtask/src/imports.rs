@@ -14,11 +14,12 @@ use crate::error::{Context, Error, Result};
 
 /// The layers (rooms, in messages), as paths of modules below `src`, from the bottom, with the highest layers that each
 /// may name. A layer may also name whatever those may name. A file belongs to the layer with the longest matching path.
-const ROOMS: [(&str, &[&str]); 11] = [
+const ROOMS: [(&str, &[&str]); 12] = [
     ("ffi", &[]),
+    ("collectives", &["ffi"]),
     ("ring", &[]),
     ("hsa", &["ffi"]),
-    ("core::gpu", &["hsa"]),
+    ("core::gpu", &["hsa", "collectives"]),
     ("core::profile", &["core::gpu"]),
     ("core::memory", &["core::profile"]),
     ("core::queue", &["core::memory", "ring"]),

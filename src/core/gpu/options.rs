@@ -9,6 +9,7 @@
 
 use std::path::PathBuf;
 
+use crate::collectives::bootstrap::Engine;
 use crate::ffi::{Result, status};
 
 /// Where queue operations are scheduled.
@@ -109,6 +110,10 @@ pub struct Options {
     pub kernarg_capacity: u32,
     /// Entries of the notification ring of a hardware queue: a power of two.
     pub notification_capacity: u32,
+    /// Transport of collectives between processes. Not a knob of the C driver, nor are those below.
+    pub collective_engine: Engine,
+    /// Seconds for which a collective waits for another rank.
+    pub collective_timeout: u64,
 }
 
 impl Default for Options {
@@ -139,6 +144,8 @@ impl Default for Options {
             kernarg_memory: KernargMemory::Any,
             kernarg_capacity: (16 << 20) / 64,
             notification_capacity: 1024,
+            collective_engine: Engine::Auto,
+            collective_timeout: 600,
         }
     }
 }
@@ -229,6 +236,7 @@ const PLACEMENTS: [(&str, QueuePlacement); 3] =
 const MODES: [(&str, CommandBufferMode); 3] =
     [("aql", CommandBufferMode::Aql), ("pm4", CommandBufferMode::Pm4), ("auto", CommandBufferMode::Auto)];
 const KERNARG_MEMORIES: [(&str, KernargMemory); 2] = [("any", KernargMemory::Any), ("host", KernargMemory::Host)];
+const ENGINES: [(&str, Engine); 3] = [("auto", Engine::Auto), ("tcp", Engine::Tcp), ("mpi", Engine::Mpi)];
 const PUBLICATIONS: [(&str, Pm4Publication); 3] = [
     ("host-copy", Pm4Publication::Copy),
     ("host-async-copy", Pm4Publication::AsyncCopy),
@@ -342,6 +350,14 @@ pub const KNOBS: &[Knob] = &[
         "64-byte blocks in the kernarg ring of each queue: a power of two, at least twice aql_queue_capacity."
     ),
     number!(notification_capacity, COUNT, "Entries of the notification ring of each queue: a power of two."),
+    choice!(
+        collective_engine,
+        ENGINES,
+        "auto|tcp|mpi",
+        "Transport of collectives between processes. 'auto' is MPI where the process has initialised it for threads, \
+         otherwise TCP; 'mpi' initialises it where nobody has."
+    ),
+    number!(collective_timeout, "<seconds, 0 = default>", "How long a collective waits for another rank."),
 ];
 
 impl Options {

@@ -5,7 +5,9 @@
 //!
 //! * empty or `*`: every visible GPU that is of the same kind as the first (`ROCR_VISIBLE_DEVICES` filters and orders
 //!   them);
-//! * a list, separated by commas, of ordinals (`0`) and UUIDs (`GPU-0e12865a3bf5b7ab`, in any case), in this order.
+//! * a list, separated by commas, of ordinals (`0`) and UUIDs (`GPU-0e12865a3bf5b7ab`, in any case), in this order;
+//! * `local`, alone or in a list: the ordinal that is the process's rank on its machine, by a launcher's variables, modulo
+//!   the number of GPUs.
 //!
 //! A device id is a bit mask of ordinals; 0 is the same as an empty path.
 
@@ -16,12 +18,16 @@ use std::sync::Arc;
 use amdgpu_code_object::{self as code_object, TargetId};
 use hsa_abi::{HsaAmdSegment, HsaLinkType, HsaMemoryPoolAccess};
 
+use crate::collectives::bootstrap::{LOCAL_RANKS, local_rank};
 use crate::core::gpu::options::{Options, cut};
 use crate::ffi::{Result, fallible, status};
 use crate::hsa::{Agent, HdpFlush, Library, MemoryPool};
 
 /// Bits in a device id and in IREE's queue affinity (`iree_hal_queue_affinity_t`).
 const MASK_BITS: usize = 64;
+
+/// The path of the GPU that the launcher of a distributed program gives to a process.
+const LOCAL: &str = "local";
 
 /// Every agent that the runtime shows.
 #[derive(Clone, Debug)]
@@ -201,13 +207,20 @@ impl Topology {
                 _ => Err(status!(INVALID_ARGUMENT, "several GPUs have the UUID '{part}', use ordinals; {visible}")),
             };
         }
+        if part == LOCAL {
+            let rank = local_rank().ok_or_else(|| {
+                let names = LOCAL_RANKS.join(", ");
+                status!(INVALID_ARGUMENT, "the device '{LOCAL}' needs one of the launchers' variables {names}")
+            })?;
+            return Ok(rank as usize % self.gpus.len());
+        }
         // Only digits: `parse` would also take a sign.
         let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         match part.parse::<usize>() {
             _ if !digits => Err(status!(
                 INVALID_ARGUMENT,
-                "'{part}' is not a device: expected '*', or ordinals (0) and UUIDs (GPU-0e12865a3bf5b7ab) separated by \
-                 commas; {visible}"
+                "'{part}' is not a device: expected '*', '{LOCAL}', or ordinals (0) and UUIDs (GPU-0e12865a3bf5b7ab) \
+                 separated by commas; {visible}"
             )),
             Ok(ordinal) if ordinal < self.gpus.len() => Ok(ordinal),
             _ => Err(status!(NOT_FOUND, "no GPU has the ordinal {part}; {visible}")),

@@ -385,6 +385,23 @@ impl FileTransfers {
         }
     }
 
+    /// Takes host memory to stage up to `length` bytes by queue `affinity` in one piece; the size is the buffer's.
+    ///
+    /// # Errors
+    /// The error of the allocator.
+    pub fn take_staging(&self, device: &DeviceHandle, affinity: u64, length: usize) -> Result<BufferHandle> {
+        let size = length.min(self.0.staging.slot);
+        match self.0.staging.take(affinity, size) {
+            Some(buffer) => Ok(buffer),
+            None => staging_buffer(device, affinity, size),
+        }
+    }
+
+    /// Takes memory of [`Self::take_staging`] back, which nothing uses any more.
+    pub fn give_staging(&self, affinity: u64, buffer: BufferHandle) {
+        self.0.staging.give(affinity, buffer);
+    }
+
     /// Stops keeping staging buffers, because the device gets another allocator.
     pub fn keep_none(&self) {
         self.0.staging.keeps_none.store(true, Ordering::Release);

@@ -209,7 +209,7 @@ impl Stored {
     }
 
     /// The arena of the storage.
-    pub fn arena(&self) -> &Arena {
+    pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
     }
 }

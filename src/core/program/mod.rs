@@ -384,6 +384,11 @@ impl Program {
         self.stored.arena().gpu()
     }
 
+    /// True if it has no commands that do anything.
+    pub fn is_empty(&self) -> bool {
+        self.stored.steps.is_empty()
+    }
+
     /// The slots of the binding table that commands use.
     pub fn used_slots(&self) -> impl Iterator<Item = usize> {
         self.stored.slot_extents.iter().enumerate().filter_map(|(slot, reach)| (*reach > 0).then_some(slot))

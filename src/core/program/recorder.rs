@@ -334,6 +334,24 @@ impl Recorder {
         self.push_transfer(non_dispatch, (CommandKind::Update, bytes.len() as u64), index)
     }
 
+    /// True if no command was recorded.
+    pub fn is_untouched(&self) -> bool {
+        self.command_count == 0
+    }
+
+    /// Ends the program before a collective. Returns it, if it does anything, and a recorder for the commands behind the
+    /// collective, in the same debug groups.
+    ///
+    /// # Errors
+    /// As for [`Self::finish`].
+    pub fn cut(mut self) -> Result<(Option<Arc<Program>>, Self)> {
+        let Recording { mode, categories, affinity, .. } = self.recording;
+        let mut next = Self::new(self.storage.arena().clone(), (mode, categories, affinity), self.slots)?;
+        next.open_debug_groups = std::mem::take(&mut self.open_debug_groups);
+        let program = if self.storage.steps.is_empty() { None } else { Some(self.finish()?) };
+        Ok((program, next))
+    }
+
     /// Ends the recording and writes the kernargs that are known.
     ///
     /// # Errors
