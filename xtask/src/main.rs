@@ -14,6 +14,7 @@ mod bench;
 mod check;
 mod check_kernel;
 mod check_mutations;
+mod collectives;
 mod conditions;
 mod configurations;
 mod cts;
@@ -250,6 +251,20 @@ enum Command {
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
         /// Runs only the cases that match, e.g. 'matmul_*'
+        #[arg(long, value_name = "GLOB", default_value = "*")]
+        filter: String,
+    },
+    /// Runs modules with collectives by a process for each rank on the sim, and compares the results with NumPy's
+    Collectives {
+        #[command(flatten)]
+        target: TargetOption,
+        /// Number of ranks
+        #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
+        ranks: u32,
+        /// Transport between the ranks
+        #[arg(long, value_enum, default_value = "tcp")]
+        engine: collectives::Engine,
+        /// Runs only the cases that match, e.g. 'all_reduce_*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
     },
@@ -574,6 +589,11 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
         }
         Command::Triton { target, filter } => {
             conclude(triton::run(&layout, &steps, &targets_or(target, &triton::TARGETS)?, &filter)?)?;
+        }
+        Command::Collectives { target, ranks, engine, filter } => {
+            target.target.check_compiled(&Hsa::Sim)?;
+            setup::everything(&layout, &steps, Build::Tools)?;
+            conclude(collectives::run(&layout, &steps, &target.target, ranks, engine, &filter)?)?;
         }
         Command::Soak { target, sanitizer, minutes, seed, programs, conditions } => {
             target.target.check_played(&Hsa::Sim)?;

@@ -16,8 +16,8 @@ use crate::steps::{Steps, timed};
 use crate::tally::Tally;
 use crate::target::{Target, targets_or};
 use crate::{
-    bad_input, bazel, bench, configurations, cts, examples, hsa_failures, isa, kernels, models, onnx, probes, profile,
-    replay, soak, triton,
+    bad_input, bazel, bench, collectives, configurations, cts, examples, hsa_failures, isa, kernels, models, onnx,
+    probes, profile, replay, soak, triton,
 };
 
 /// The GPU of the quick tier.
@@ -94,6 +94,7 @@ pub fn all(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tal
     for queues in [2, 4] {
         total += races(layout, steps, first, queues)?;
     }
+    total += collectives::run_sample(layout, steps)?;
     for target in &targets {
         total += examples::run(layout, steps, target)?;
         total += soak::run(layout, steps, target, soak_options(SOAK_TIME), Conditions::DEFAULT)?;

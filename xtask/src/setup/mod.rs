@@ -153,6 +153,15 @@ pub fn triton(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_triton(layout, steps)
 }
 
+/// Sets up Open MPI, which needs [`sources`].
+///
+/// # Errors
+/// When pip fails.
+pub fn mpi(layout: &Layout, steps: &Steps) -> Result<()> {
+    let _lock = lock::take(layout, steps)?;
+    python::ensure_mpi(layout, steps)
+}
+
 pub use cmake::{TOOLS, bench_program, capture_program, cts_folder, driver_library, probes_program, replay_program};
 pub use packages::BAZEL;
 pub use sim::{built_library, ensure_thunk};

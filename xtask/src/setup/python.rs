@@ -16,6 +16,7 @@ const REQUIREMENTS: &str = include_str!("../../requirements.txt");
 const ONNX_REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");
 const DOCS_REQUIREMENTS: &str = include_str!("../../requirements-docs.txt");
 const TRITON_REQUIREMENTS: &str = include_str!("../../requirements-triton.txt");
+const MPI_REQUIREMENTS: &str = include_str!("../../requirements-mpi.txt");
 const BINDINGS_REQUIREMENTS: &str = include_str!("../../requirements-python.txt");
 
 /// Host tools by the folder of their package inside `site-packages/iree`. The files of the same names in `venv/bin` are
@@ -67,6 +68,15 @@ pub fn ensure_mdbook(layout: &Layout, steps: &Steps) -> Result<()> {
 pub fn ensure_triton(layout: &Layout, steps: &Steps) -> Result<()> {
     let venv = layout.build.join("venv");
     install(steps, "Triton", &venv, "requirements-triton", TRITON_REQUIREMENTS, |_| Ok(()))
+}
+
+/// Adds Open MPI to the environment.
+///
+/// # Errors
+/// When Python or pip fail (no network, no package for this machine).
+pub fn ensure_mpi(layout: &Layout, steps: &Steps) -> Result<()> {
+    let venv = layout.build.join("venv");
+    install(steps, "Open MPI", &venv, "requirements-mpi", MPI_REQUIREMENTS, |_| Ok(()))
 }
 
 /// Adds the packages for building IREE's Python bindings to the environment.
