@@ -87,6 +87,8 @@ pub enum Ty {
     B96,
     /// 128 bits.
     B128,
+    /// 192 bits.
+    B192,
     /// 256 bits.
     B256,
     /// Four 64-bit floats.
@@ -119,6 +121,7 @@ impl Ty {
             Ty::B64 | Ty::I64 | Ty::F64 | Ty::K64 | Ty::V2F32 => 2,
             Ty::B96 => 3,
             Ty::B128 => 4,
+            Ty::B192 => 6,
             Ty::B256 | Ty::V4F64 => 8,
             Ty::B384 => 12,
             Ty::B512 => 16,

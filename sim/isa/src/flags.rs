@@ -96,5 +96,13 @@ bitflags::bitflags! {
         const SAVES_EXEC = 1 << 41;
         /// Barriers of workgroups.
         const BARRIER = 1 << 42;
+        /// gfx950: `op_sel` chooses half of source 0.
+        const SRC_WORD = 1 << 43;
+        /// gfx950: `op_sel` chooses a byte of source 0, by its lowest bits.
+        const SRC_BYTE = 1 << 44;
+        /// gfx950: `op_sel` chooses the half of the destination that is written, by its highest bit.
+        const DST_WORD = 1 << 45;
+        /// gfx950: `op_sel` chooses the byte of the destination that is written, by its highest bits.
+        const DST_BYTE = 1 << 46;
     }
 }

@@ -179,12 +179,12 @@ pub struct Sdwa {
 /// Modifiers of matrix instructions (CDNA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Matrix {
-    /// Broadcast of A: groups of 2^`cbsz` blocks share the block `abid` of theirs. `v_smfmac_*`: with `abid`, the index
+    /// Broadcast of A (of `f8f6f4`: its format): groups of 2^`cbsz` blocks share the block `abid` of theirs. `v_smfmac_*`: with `abid`, the index
     /// set.
     pub cbsz: u8,
     /// The block that is broadcast.
     pub abid: u8,
-    /// How the lanes of B are permuted. The f64 ones of gfx942 have `neg` bits in its place, which are in
+    /// How the lanes of B are permuted (of `f8f6f4`: its format). The f64 ones of gfx942 have `neg` bits in its place, which are in
     /// [`Inst::neg`].
     pub blgp: u8,
 }
@@ -297,7 +297,8 @@ pub struct Inst {
     /// The second (Y) half of VOPD and VOPD3. Both halves read their sources before either writes. Of
     /// `v_wmma_ld_scale_paired_b32` and its like the matrix op that has the scales (gfx1250, VOP3PX2); bit 0 of
     /// `op_sel` and `op_sel_hi` is then the half of the lanes that has A's and B's, bit 2 a hint, and `neg` and
-    /// `neg_hi` are the scales' formats.
+    /// `neg_hi` are the scales' formats. Of `v_mfma_ld_scale_b32` (gfx950) bits 0 and 1 of `op_sel`, and above them of
+    /// `op_sel_hi`, are the bytes that are A's and B's scales.
     pub dual: Option<Box<Inst>>,
 }
 
@@ -316,6 +317,13 @@ impl Inst {
                 2 | 3 => Ty::B384,
                 4 => Ty::B256,
                 _ => Ty::B512,
+            };
+        }
+        if self.op.has_matrix_formats() && at < 2 {
+            return match if at == 0 { self.matrix.cbsz } else { self.matrix.blgp } {
+                2 | 3 => Ty::B192,
+                4 => Ty::B128,
+                _ => Ty::B256,
             };
         }
         if at == 0 && narrow && ty != Ty::None { Ty::B32 } else { ty }

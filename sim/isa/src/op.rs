@@ -58,14 +58,19 @@ macro_rules! define_ops {
 crate::table::with_rows!(define_ops);
 
 impl Op {
-    /// True if it has the scales of the matrix op after it, and forms one instruction with it (gfx1250, VOP3PX2).
+    /// True if it has the scales of the matrix op after it, and forms one instruction with it (VOP3PX2: gfx950, gfx1250).
     pub fn loads_scales(self) -> bool {
-        matches!(self, Op::VWmmaLdScalePairedB32 | Op::VWmmaLdScale16PairedB64)
+        matches!(self, Op::VWmmaLdScalePairedB32 | Op::VWmmaLdScale16PairedB64 | Op::VMfmaLdScaleB32)
     }
 
     /// True for a matrix op that may have scales before it.
     pub fn takes_scales(self) -> bool {
-        matches!(self, Op::VWmmaF3216x16x128F8f6f4 | Op::VWmmaF3232x16x128F4)
+        matches!(self, Op::VWmmaF3216x16x128F8f6f4 | Op::VWmmaF3232x16x128F4) || self.has_matrix_formats()
+    }
+
+    /// True for a matrix op of gfx950 in which `cbsz` and `blgp` are the formats of A and B.
+    pub fn has_matrix_formats(self) -> bool {
+        matches!(self, Op::VMfmaF3216x16x128F8f6f4 | Op::VMfmaF3232x32x64F8f6f4)
     }
 
     /// True if its row has all of `flags`.

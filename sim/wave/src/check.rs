@@ -6,7 +6,7 @@ use crate::hardware::slot;
 use crate::hwreg;
 use crate::operand::{Registers, Upper};
 use crate::setup;
-use sim_isa::{Flags, Format, Inst, Op, Operand};
+use sim_isa::{Flags, Format, Inst, Op, Operand, Ty};
 
 /// Registers that an instruction names.
 pub(crate) struct Slice {
@@ -83,7 +83,10 @@ fn check_scaled(inst: &Inst) -> Result<(), FaultKind> {
 
 /// One bit is for the signs of both of a pair of f16 (CDNA5 ISA, V_CVT_PK_FP8_F16), which no compiler has emitted yet.
 fn check_signs(inst: &Inst) -> Result<(), FaultKind> {
-    if matches!(inst.op, Op::VCvtPkFp8F16 | Op::VCvtPkBf8F16) && inst.neg | inst.abs != 0 {
+    let is_pair = matches!(inst.op, Op::VCvtPkFp8F16 | Op::VCvtPkBf8F16)
+        || inst.op.info().flags.intersects(Flags::DST_BYTE | Flags::DST_WORD)
+            && matches!(inst.op.info().src[0], Ty::V2F16 | Ty::V2BF16);
+    if is_pair && (inst.neg | inst.abs) & 1 != 0 {
         return Err(FaultKind::NotImplemented(format!("{} with neg or abs", inst.op.name())));
     }
     Ok(())

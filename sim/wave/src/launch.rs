@@ -72,5 +72,10 @@ pub const fn lds_bytes(target: Target) -> u32 {
     }
 }
 
+/// The bits of M0 that are an address in LDS: as many as there is LDS for.
+pub(crate) const fn lds_mask(target: Target) -> u32 {
+    lds_bytes(target).next_power_of_two() - 1
+}
+
 /// Work-items that a workgroup may have.
 pub const MAX_WORKGROUP: u32 = 1024;

@@ -404,6 +404,19 @@ impl<const L: usize> Builder<'_, L> {
 
     /// A matrix op, behind the micro-operation that puts its scales into the spare registers.
     fn scaled(&mut self, scales: &Inst, product: &Inst, offset: u32) -> Result<Vec<MicroOp<L>>, FaultKind> {
+        if scales.op == Op::VMfmaLdScaleB32 {
+            check::registers::<L>(scales, self.registers, self.upper)?;
+            let mut load = self.blank(exec::load_scales9::<L>, offset);
+            for (at, ty) in scales.op.info().src.iter().enumerate() {
+                load.src[at] = self.registers.source(scales.src[at], *ty, false)?;
+            }
+            load.dst = self.registers.total() as u16;
+            (load.op_sel, load.op_sel_hi) = (scales.op_sel, scales.op_sel_hi);
+            let mut product = self.single(product, offset)?;
+            product.count = 0;
+            product.simm = Scaling { formats: [0; 2], sixteen: false }.to_simm();
+            return Ok(vec![load, product]);
+        }
         let formats = [scales.neg & 3, scales.neg_hi & 3];
         if formats.contains(&3) {
             return Err(FaultKind::NotImplemented(format!("matrix scales of formats {formats:?}")));

@@ -35,7 +35,34 @@ impl Reader<'_> {
 
     fn vop3p9(&mut self, word: u32) -> Result<Inst, DecodeFault> {
         let op = self.lookup(Format::Vop3p, bits(word, 16, 7))?;
-        if op.has(Flags::MATRIX) { self.matrix(word, op) } else { self.vop3p(word) }
+        if !op.has(Flags::MATRIX) {
+            return self.vop3p(word);
+        }
+        let inst = self.matrix(word, op)?;
+        // The field says here that scales come before.
+        if op.has_matrix_formats() && inst.matrix.abid != 0 { Err(DecodeFault::Encoding) } else { Ok(inst) }
+    }
+
+    /// The matrix op that the scales in `inst` are for, if it follows (CDNA4 ISA, "VOP3PX2").
+    pub(super) fn scaled9(&mut self, inst: &mut Inst) -> Result<(), DecodeFault> {
+        (inst.dst, inst.clamp) = (Operand::None, false);
+        inst.op_sel &= 0b11;
+        inst.op_sel_hi &= 0b11;
+        let rest = &self.words[self.taken..];
+        let has_scales = |word: &u32| word >> 23 == 0b1_1010_0111 && bits(*word, 11, 4) == 1;
+        let Some(&word) = rest.first().filter(|word| has_scales(word)) else { return Ok(()) };
+        let Some(op) = self.lookup(Format::Vop3p, bits(word, 16, 7)).ok().filter(|op| op.takes_scales()) else {
+            return Ok(());
+        };
+        let mut reader = Reader::new(self.target, rest);
+        let word = reader.word()?;
+        let mut product = reader.matrix(word, op)?;
+        product.matrix.abid = 0;
+        let mut product = reader.finish(product)?;
+        self.taken += usize::from(product.size) / 4;
+        product.size = 0;
+        inst.dual = Some(Box::new(product));
+        Ok(())
     }
 
     /// Matrix instructions. `acc` bits of the fields choose the register file; on gfx908 accumulators are AGPRs always.

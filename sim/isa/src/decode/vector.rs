@@ -136,8 +136,10 @@ impl Reader<'_> {
             inst.neg_hi = bits(word, 8, 3) as u8;
         }
         self.three_sources(&mut inst, high)?;
-        if op.loads_scales() {
-            self.scaled(&mut inst, high)?;
+        match op {
+            Op::VMfmaLdScaleB32 => self.scaled9(&mut inst)?,
+            _ if op.loads_scales() => self.scaled(&mut inst, high)?,
+            _ => {}
         }
         Ok(inst)
     }
@@ -265,14 +267,22 @@ impl Reader<'_> {
 /// The `op_sel` bits that mean something: of 16-bit sources, and bit 3 of a 16-bit destination.
 /// `v_permlane16` and `v_permlanex16` have two flags there instead.
 fn op_sel_mask(op: Op, target: Target) -> u8 {
-    if op.has(Flags::PERMLANE) || op == Op::VPermlane16SwapB32 {
+    if op.has(Flags::PERMLANE) || matches!(op, Op::VPermlane16SwapB32 | Op::VPermlane32SwapB32) {
         return 0b11;
+    }
+    let parts = [(Flags::SRC_WORD, 0b1), (Flags::SRC_BYTE, 0b11), (Flags::DST_WORD, 0b1000), (Flags::DST_BYTE, 0b1100)];
+    let parts = parts.into_iter().filter(|(flag, _)| op.has(*flag)).fold(0, |mask, (_, bits)| mask | bits);
+    if parts != 0 {
+        return parts;
+    }
+    if matches!(op, Op::VAshrPkI8I32 | Op::VAshrPkU8I32) {
+        return 0b1000;
     }
     if target.is_before_gfx11() && !chooses_halves(op, target) {
         return 0;
     }
     match op {
-        Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 | Op::VAshrPkI8I32 | Op::VAshrPkU8I32 => return 0b1000,
+        Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 => return 0b1000,
         Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32 | Op::VCvtSrFp8F32Gfx12 | Op::VCvtSrBf8F32Gfx12 => return 0b1100,
         Op::VCvtF32Fp8Gfx12 | Op::VCvtF32Bf8Gfx12 => return 0b11,
         Op::VCvtF16Fp8 | Op::VCvtF16Bf8 => return 0b1011,

@@ -126,7 +126,7 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let all = (1u8 << sources) - 1;
     match inst.format {
         Format::Vop3 if inst.op_sel != 0 && inst.op != Op::VCndmaskB16 => {
-            if inst.op == Op::VPermlane16SwapB32 {
+            if matches!(inst.op, Op::VPermlane16SwapB32 | Op::VPermlane32SwapB32) {
                 f.write_str(if inst.op_sel & 2 != 0 { " bound_ctrl:1" } else { "" })?;
                 return f.write_str(if inst.op_sel & 1 != 0 { " fi:1" } else { "" });
             }
@@ -153,8 +153,11 @@ fn packed_bits(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
                 }
                 return if byte == 0 { Ok(()) } else { write!(f, " byte_sel:{byte}") };
             }
-            if matches!(inst.op, Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32) {
+            if matches!(inst.op, Op::VCvtSrFp8F32 | Op::VCvtSrBf8F32) || inst.op.has(Flags::DST_BYTE) {
                 return list(f, "op_sel", inst.op_sel, 4);
+            }
+            if inst.op.has(Flags::SRC_BYTE) {
+                return list(f, "op_sel", inst.op_sel & 3 | inst.op_sel >> 1 & 4, 3);
             }
             let count = if inst.op.has(Flags::PERMLANE) { 2 } else { sources + usize::from(!no_dst) };
             list(f, "op_sel", inst.op_sel & all | (inst.op_sel >> 3 & 1) << sources, count)
@@ -217,6 +220,43 @@ fn c_signs(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     f.write_str(if inst.neg_hi & 4 != 0 { " neg_hi:[0,0,1]" } else { "" })
 }
 
+/// [`scales`] of gfx950.
+fn scales9(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let third = match &inst.dual {
+        None => {
+            f.write_str(inst.op.name())?;
+            ""
+        }
+        Some(product) => {
+            let name = product.op.name();
+            write!(f, "v_mfma_scale{}", name.strip_prefix("v_mfma").unwrap_or(name))?;
+            let mut list = List::new(f, inst);
+            list.operand(product.dst, product.op.info().dst)?;
+            for at in 0..3 {
+                list.operand(product.src[at], product.src_ty(at))?;
+            }
+            for (operand, ty) in inst.src.iter().zip(inst.op.info().src) {
+                list.operand(*operand, *ty)?;
+            }
+            ",0"
+        }
+    };
+    if inst.dual.is_none() {
+        let mut list = List::new(f, inst);
+        for (operand, ty) in inst.src.iter().zip(inst.op.info().src) {
+            list.operand(*operand, *ty)?;
+        }
+    }
+    let (low, high) = (inst.op_sel, inst.op_sel_hi);
+    if low != 0 {
+        write!(f, " op_sel:[{},{}{third}]", low & 1, low >> 1)?;
+    }
+    if inst.dual.is_some() || high != 3 {
+        write!(f, " op_sel_hi:[{},{}{third}]", high & 1, high >> 1)?;
+    }
+    inst.dual.as_deref().map_or(Ok(()), |product| matrix(product, f))
+}
+
 /// Scales, and the matrix op that has them if it is there: LLVM prints the two as one.
 pub(super) fn scales(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let list_scales = |list: &mut List<'_, '_>| -> fmt::Result {
@@ -225,6 +265,9 @@ pub(super) fn scales(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         }
         Ok(())
     };
+    if inst.op == Op::VMfmaLdScaleB32 {
+        return scales9(inst, f);
+    }
     match &inst.dual {
         None => {
             f.write_str(inst.op.name_on(inst.target))?;

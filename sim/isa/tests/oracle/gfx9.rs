@@ -121,6 +121,8 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
             for (at, ty) in info.src.iter().enumerate() {
                 let source = match ty {
                     Ty::Mask => even(random),
+                    // No scalars are as wide.
+                    _ if ty.dwords(true) > 4 => 256 + random.below(112) * 2,
                     _ if lanes_from_sgprs && at == 1 && random.one_in(2) => 128 + random.below(65),
                     _ if lanes_from_sgprs && (at == 1 || op == Op::VWritelaneB32) => even(random),
                     // LLVM prints float constants as such in this 16-bit operand only.
@@ -136,6 +138,32 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
             let source = if op == Op::VAccvgprReadB32 { 256 + register(random) } else { vector(random, false) };
             let acc = u32::from(op == Op::VAccvgprReadB32) << 27;
             vec![0xd380_4000 | code << 16 | register(random), source | acc]
+        }
+        (Format::Vop3p, _) if op.loads_scales() => {
+            let load = [
+                0xd3ac_0000 | random.below(4) << 11,
+                (256 + register(random)) | (256 + register(random)) << 9 | random.below(4) << 27,
+            ];
+            let accumulator = if random.one_in(2) { 128 + random.below(81) } else { 256 + random.below(112) * 2 };
+            let product = [
+                0xd3ad_0800
+                    | random.below(2) << 16
+                    | random.below(5) << 8
+                    | random.below(2) << 15
+                    | random.below(112) * 2,
+                (256 + random.below(120) * 2)
+                    | (256 + random.below(120) * 2) << 9
+                    | accumulator << 18
+                    | random.below(4) << 27
+                    | random.below(5) << 29,
+            ];
+            [load, product].concat()
+        }
+        (Format::Vop3p, _) if op.has_matrix_formats() => {
+            let accumulator = if random.one_in(2) { 128 + random.below(81) } else { 256 + random.below(112) * 2 };
+            let low = random.below(5) << 8 | random.below(2) << 15 | random.below(112) * 2;
+            let high = (256 + random.below(120) * 2) | (256 + random.below(120) * 2) << 9 | accumulator << 18;
+            vec![0xd380_0000 | code << 16 | low, high | random.below(4) << 27 | random.below(5) << 29]
         }
         (Format::Vop3p, _) if op.name().starts_with("v_mfma") || op.name().starts_with("v_smfmac") => {
             let accumulator = match random.below(2) {

@@ -9,7 +9,7 @@ mod opcodes;
 use std::collections::BTreeMap;
 
 use random::Random;
-use sim_isa::{DecodeFault, Encoding, Format, Op, Target, Ty, decode};
+use sim_isa::{DecodeFault, Encoding, Flags, Format, Op, Target, Ty, decode};
 use sim_llvm::{assemble, disassemble};
 
 /// Samples for each encoding of each row.
@@ -83,6 +83,12 @@ fn vop3_dst(random: &mut Random, ty: Ty) -> u32 {
 fn halves(op: Op) -> u32 {
     if op.name().starts_with("v_permlane") {
         return 0b11;
+    }
+    const PARTS: [(Flags, u32); 4] =
+        [(Flags::SRC_WORD, 1), (Flags::SRC_BYTE, 3), (Flags::DST_WORD, 8), (Flags::DST_BYTE, 12)];
+    let parts = PARTS.iter().filter(|(flag, _)| op.has(*flag)).fold(0, |mask, (_, bits)| mask | bits);
+    if parts != 0 {
+        return parts;
     }
     match op {
         Op::VCvtPkFp8F32 | Op::VCvtPkBf8F32 => return 0b1000,

@@ -61,7 +61,8 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         // Without a third source all of its bits are zero.
         Op::VBitop3B32 | Op::VBitop2B32 => bitop3,
         Op::VBitop3B16 => bitop3_16,
-        Op::VPermlane16SwapB32 => permlane16_swap,
+        Op::VPermlane16SwapB32 => permlane_swap::<16, L>,
+        Op::VPermlane32SwapB32 => permlane_swap::<32, L>,
         Op::VPermPk16B4U4 => looked_up::<4, 1, 1, L>,
         Op::VPermPk16B6U4 => looked_up::<6, 1, 2, L>,
         Op::VPermPk16B8U4 => looked_up::<8, 2, 2, L>,
@@ -166,13 +167,13 @@ fn permlane_index<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &Mi
 
 /// Exchanges the first row of 16 lanes of the source with the second of the destination (CDNA4 ISA,
 /// V_PERMLANE16_SWAP_B32, which has no word on inactive lanes).
-fn permlane16_swap<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+fn permlane_swap<const ROW: usize, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     all_lanes(wave)?;
     let (dst, src) = (op.dst as usize, op.src[0].reg as usize);
-    for lane in (0..L).filter(|lane| lane & 16 == 0) {
-        let (low, high) = (wave.v[src].0[lane], wave.v[dst].0[lane + 16]);
+    for lane in (0..L).filter(|lane| lane & ROW == 0) {
+        let (low, high) = (wave.v[src].0[lane], wave.v[dst].0[(lane + ROW) % L]);
         wave.v[src].0[lane] = high;
-        wave.v[dst].0[lane + 16] = low;
+        wave.v[dst].0[(lane + ROW) % L] = low;
     }
     Ok(())
 }

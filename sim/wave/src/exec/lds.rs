@@ -33,6 +33,7 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
         Op::DsStore2addrB64 => store2::<2, 1, L>,
         Op::DsStore2addrStride64B64 => store2::<2, 64, L>,
         Op::DsLoadTr16B128 => transposed_tile::<16, 4, L>,
+        Op::DsLoadTr16B64 => transposed_tile::<16, 2, L>,
         Op::DsLoadTr8B64 => transposed_tile::<8, 2, L>,
         Op::DsLoadTr6B96 => transposed_tile::<6, 3, L>,
         Op::DsLoadTr4B64 => transposed_tile::<4, 2, L>,

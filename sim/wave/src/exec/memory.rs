@@ -36,6 +36,8 @@ pub(crate) fn lds_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::BufferLoadU16 => LoadToLds::<Buffer, 2, false>::run,
         Op::BufferLoadI16 => LoadToLds::<Buffer, 2, true>::run,
         Op::BufferLoadB32 => LoadToLds::<Buffer, 4, false>::run,
+        Op::BufferLoadB96 => LoadToLds::<Buffer, 12, false>::run,
+        Op::BufferLoadB128 => LoadToLds::<Buffer, 16, false>::run,
         _ => return None,
     })
 }
@@ -95,6 +97,8 @@ fn access<S: Space, const L: usize>(op: Op, level: Level) -> Option<Handler<L>> 
         "load_lds_u16" => LoadToLds::<S, 2, false>::run,
         "load_lds_i16" => LoadToLds::<S, 2, true>::run,
         "load_lds_b32" => LoadToLds::<S, 4, false>::run,
+        "load_lds_b96" => LoadToLds::<S, 12, false>::run,
+        "load_lds_b128" => LoadToLds::<S, 16, false>::run,
         _ => return None,
     })
 }
@@ -410,7 +414,7 @@ fn store_async<S: Space, const BYTES: usize, const L: usize>(
 }
 
 /// Loads to LDS: each lane has a dword there, at M0 plus the immediate offset plus four times its number (CDNA3 ISA,
-/// "Memory buffer load to LDS").
+/// "Memory buffer load to LDS"); of gfx950's wider loads all its dwords.
 struct LoadToLds<S, const BYTES: usize, const SIGNED: bool>(std::marker::PhantomData<S>);
 
 impl<S: Space, const BYTES: usize, const SIGNED: bool> LoadToLds<S, BYTES, SIGNED> {
@@ -429,7 +433,10 @@ fn load_to_lds<const BYTES: usize, const SIGNED: bool, const L: usize>(
     if lanes.host != 0 {
         check_host(wave, group, lanes, BYTES as u32, Access::Read)?;
     }
-    let start = i64::from(wave.s[slot::M0] & 0xffff) + i64::from(op.mem.offset);
+    // More than 64 KiB has gfx950 alone of the targets with these loads.
+    let mask = if group.lds.len() > 0x1_0000 { 0x3_ffff } else { 0xffff };
+    let start = i64::from(wave.s[slot::M0] & mask) + i64::from(op.mem.offset);
+    let size = BYTES.max(4);
     for lane in each_lane(lanes.host | lanes.beyond | lanes.local) {
         let mut bytes = [0; BYTES];
         if lanes.local >> lane & 1 != 0 {
@@ -438,17 +445,17 @@ fn load_to_lds<const BYTES: usize, const SIGNED: bool, const L: usize>(
             // SAFETY: `check_host` found this lane's bytes readable.
             bytes = unsafe { (wave.addresses[lane] as *const [u8; BYTES]).read() };
         }
-        let value = match <[u8; 4]>::try_from(&bytes[..]) {
-            Ok(dword) => u32::from_le_bytes(dword),
-            Err(_) => extend(&bytes, SIGNED),
-        };
-        let at = start + 4 * lane as i64;
+        let at = start + (size * lane) as i64;
         let limit = group.lds.len() as u32;
-        let Some(target) = usize::try_from(at).ok().and_then(|at| group.lds.get_mut(at..at + 4)) else {
-            let (offset, access, lane) = (at as u64, Access::Write, lane as u32);
-            return Err(Stop::Fault(Box::new(FaultKind::LdsOutOfBounds { offset, size: 4, limit, access, lane })));
+        let Some(target) = usize::try_from(at).ok().and_then(|at| group.lds.get_mut(at..at + size)) else {
+            let (offset, size, access, lane) = (at as u64, size as u32, Access::Write, lane as u32);
+            return Err(Stop::Fault(Box::new(FaultKind::LdsOutOfBounds { offset, size, limit, access, lane })));
         };
-        target.copy_from_slice(&value.to_le_bytes());
+        if BYTES < 4 {
+            target.copy_from_slice(&extend(&bytes, SIGNED).to_le_bytes());
+        } else {
+            target.copy_from_slice(&bytes);
+        }
     }
     Ok(())
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Matrix ops of gfx950: those of gfx942 on floats of 8 bits, with the formats of the Open Compute Project.
+//! Matrix ops of gfx950: those of gfx942 on floats of 8 bits, with the formats of the Open Compute Project, and those
+//! of twice the inner dimension, whose dense ones have the layout of the others.
 
-use super::level::{Level, select};
-use super::mfma::{Elements, LANES, Product, Sparse, Sum, elements, products};
+use super::level::{Exec, Level, select};
+use super::mfma::{Broadcast, Elements, LANES, Product, Sparse, Sum, element, elements, multiply, products};
 use super::small_float::ocp;
-use crate::micro_op::Handler;
+use crate::micro_op::{Handler, MicroOp, Step};
+use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
+use std::any::Any;
 
 elements! {
     Fp8Fp8<f32, f32> [8] |x| ocp::fp8_to_f32(x as u8), |x| ocp::fp8_to_f32(x as u8);
@@ -35,4 +38,98 @@ products! {
         VSmfmacF3232x32x32Bf8Fp8 Bf8Fp8 32 32;
         VSmfmacF3232x32x32Bf8Bf8 Bf8Bf8 32 32;
     }
+}
+
+/// Ops that gfx942 lacks.
+mod wide {
+    use super::super::mfma::{Bf16, F16, I8};
+    use super::SparseWide as Sparse;
+    use super::*;
+
+    products! {
+        dense {
+            VMfmaF3216x16x32F16 F16 16 32 1;
+            VMfmaF3232x32x16F16 F16 32 16 1;
+            VMfmaF3216x16x32Bf16 Bf16 16 32 1;
+            VMfmaF3232x32x16Bf16 Bf16 32 16 1;
+            VMfmaI3216x16x64I8 I8 16 64 1;
+            VMfmaI3232x32x32I8 I8 32 32 1;
+        }
+        sparse {
+            VSmfmacF3216x16x64F16 F16 16 64;
+            VSmfmacF3232x32x32F16 F16 32 32;
+            VSmfmacF3216x16x64Bf16 Bf16 16 64;
+            VSmfmacF3232x32x32Bf16 Bf16 32 32;
+            VSmfmacI3216x16x128I8 I8 16 128;
+            VSmfmacI3232x32x64I8 I8 32 64;
+            VSmfmacF3216x16x128Fp8Fp8 Fp8Fp8 16 128;
+            VSmfmacF3216x16x128Fp8Bf8 Fp8Bf8 16 128;
+            VSmfmacF3216x16x128Bf8Fp8 Bf8Fp8 16 128;
+            VSmfmacF3216x16x128Bf8Bf8 Bf8Bf8 16 128;
+            VSmfmacF3232x32x64Fp8Fp8 Fp8Fp8 32 64;
+            VSmfmacF3232x32x64Fp8Bf8 Fp8Bf8 32 64;
+            VSmfmacF3232x32x64Bf8Fp8 Bf8Fp8 32 64;
+            VSmfmacF3232x32x64Bf8Bf8 Bf8Bf8 32 64;
+        }
+    }
+}
+
+/// The handler of an op that gfx942 lacks.
+pub(super) fn wide_handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
+    wide::handler(op, level)
+}
+
+/// A matrix op whose A is sparse, as [`Sparse`], with twice its inner dimension. A lane of B has runs of eight elements
+/// from all over the column, so that the four elements that a pair of A chooses from are in another lane than the pair.
+/// AMD's hip-fpsan measured which on an MI350 (`smfmac_software_16x16x64` and its like).
+pub(super) struct SparseWide<E, const M: usize, const K: usize>(std::marker::PhantomData<E>);
+
+impl<E: Elements, const M: usize, const K: usize, const L: usize> Exec<L> for SparseWide<E, M, K> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        // The handlers are of waves with 64 lanes only, which the types do not say.
+        let (wave, op): (&mut dyn Any, &dyn Any) = (wave, op);
+        if let (Some(wave), Some(op)) = (wave.downcast_mut(), op.downcast_ref()) {
+            sparse_product::<E, M, K>(wave, op);
+        }
+        Ok(())
+    }
+}
+
+/// The lane of B, and the place in it, of the first of four elements from which pair `n` of A's lane `lane` chooses, for
+/// column `j`. A lane has `pairs` pairs.
+fn four<const M: usize>(pairs: usize, lane: usize, n: usize, j: usize) -> (usize, usize) {
+    let (group, upper, rest) = (lane / M, n / (pairs / 2), n % (pairs / 2));
+    // 32 columns leave two groups of lanes, 16 four.
+    let (of_lane, of_run) = if M == 16 { (upper + 2 * (group % 2), group / 2) } else { (upper, group) };
+    (j + M * of_lane, 8 * (rest / 2 + pairs / 4 * of_run) + 4 * (rest % 2))
+}
+
+#[inline(always)]
+fn sparse_product<E: Elements, const M: usize, const K: usize>(wave: &mut Wave<LANES>, op: &MicroOp<LANES>) {
+    let registers = |at: usize| op.src[at].reg as usize;
+    let pairs = K * M / LANES / 4;
+    let set = if op.matrix.cbsz == 0 { usize::from(op.matrix.abid) % (8 / pairs) } else { 0 };
+    // Both factors with the four elements of pair *n* in places 4*n* to 4*n* + 3 of its lane.
+    let (mut a, mut b) = ([Row::ZERO; 8], [Row::ZERO; 8]);
+    let put = |row: &mut [Row<LANES>; 8], lane: usize, place: usize, value: u64| {
+        let at = place * E::BITS;
+        let value = value as u32 & (u32::MAX >> (32 - E::BITS));
+        row[at / 32].0[lane] |= value << (at % 32);
+    };
+    for lane in 0..LANES {
+        let index = wave.lane(&op.src[2], lane) >> (4 * pairs * set);
+        for n in 0..2 * pairs {
+            let value = element::<E>(&wave.v[registers(0)..], lane, n);
+            put(&mut a, lane, n / 2 * 4 + (index >> (2 * n) & 3) as usize, value);
+        }
+        for n in 0..pairs {
+            let (from, first) = four::<M>(pairs, lane, n, lane % M);
+            for p in 0..4 {
+                put(&mut b, lane, 4 * n + p, element::<E>(&wave.v[registers(1)..], from, first + p));
+            }
+        }
+    }
+    let d = op.dst as usize;
+    multiply::<E, M, K, 1>(&a, &b, Broadcast::default(), &mut wave.v[d..d + M * M / LANES]);
 }

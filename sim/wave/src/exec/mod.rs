@@ -27,12 +27,14 @@ mod level;
 mod memory;
 mod mfma;
 mod mfma_cdna4;
+mod mfma_scaled;
 mod packed;
 mod reach;
 mod salu;
 mod salu_float;
 mod scalar_memory;
 mod scaled;
+mod scaled_cdna4;
 pub(crate) mod sdwa;
 mod single;
 mod small_float;
@@ -48,6 +50,7 @@ pub(crate) use control::{copy_row, jump, nop, refused};
 pub(crate) use cross::indexed_move;
 pub(crate) use level::Level;
 pub(crate) use memory::lds_handler;
+pub(crate) use mfma_scaled::load_scales as load_scales9;
 pub(crate) use reach::{Reach, Way, lanes as lanes_of, peek, reach, scalar_reach};
 pub(crate) use wmma_small::load_scales;
 
@@ -94,10 +97,13 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| lds::handler(op, level))
         .or_else(|| small_float::handler(op))
         .or_else(|| scaled::handler(op))
+        .or_else(|| scaled_cdna4::handler(op))
         .or_else(|| wmma::handler(op))
         .or_else(|| wmma_small::handler(op))
         .or_else(|| tensor::handler(op))
         .or_else(|| mfma::handler(op, level))
+        .or_else(|| mfma_cdna4::wide_handler(op, level))
+        .or_else(|| mfma_scaled::handler(op))
         .ok_or_else(|| op.name().to_owned())?;
     Ok(Chosen { run, lane_wise: false })
 }

@@ -17,7 +17,9 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VWmmaF3216x16x128F8f6f4 if L == 32 => Some(multiply::<16, L>),
         Op::VWmmaF3232x16x128F4 if L == 32 => Some(multiply::<32, L>),
         // With the op that they are for, they are executed by `load_scales`.
-        _ if op.loads_scales() => Some(|_, _, _| unimplemented("scales without a matrix op after them".to_owned())),
+        Op::VWmmaLdScalePairedB32 | Op::VWmmaLdScale16PairedB64 => {
+            Some(|_, _, _| unimplemented("scales without a matrix op after them".to_owned()))
+        }
         _ => None,
     }
 }

@@ -35,8 +35,8 @@ pub(crate) struct Access {
 enum Place {
     /// A vector register has the address of each lane.
     Register(u16),
-    /// M0 has the address of lane 0; each lane accesses one dword from there on.
-    Lanes,
+    /// M0 has the address of lane 0, in the bits of this mask; the lanes access one piece after the other from there on.
+    Lanes(u32),
     /// M0 has one address for all lanes.
     Single,
 }
@@ -65,9 +65,9 @@ impl Access {
         }
         if inst.mem.lds || inst.op.has(Flags::TO_LDS) {
             return Some(Access {
-                place: Place::Lanes,
+                place: Place::Lanes(crate::launch::lds_mask(inst.target)),
                 offsets: [Some(offset), None],
-                bytes: 4,
+                bytes: width(inst.op)?.max(4),
                 writes: true,
                 is_atomic: false,
                 is_expected: false,
@@ -143,7 +143,7 @@ impl Access {
     fn start<const L: usize>(&self, wave: &Wave<L>, lane: usize) -> u32 {
         match self.place {
             Place::Register(n) => wave.v[usize::from(n)].0[lane],
-            Place::Lanes => (wave.s[slot::M0] & 0xffff) + 4 * lane as u32,
+            Place::Lanes(mask) => (wave.s[slot::M0] & mask) + self.bytes * lane as u32,
             Place::Single => wave.s[slot::M0] & 0xffff,
         }
     }

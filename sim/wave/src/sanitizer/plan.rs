@@ -572,10 +572,13 @@ impl Uses {
             // The operand in the place of the destination is the LDS address.
             let is_read = !is_destination || is_async(inst.op);
             let is_both = match at {
-                0 => matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32),
+                0 => matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32 | Op::VPermlane32SwapB32),
                 4 => {
                     inst.op.has(Flags::READS_DST)
-                        || matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32)
+                        || matches!(
+                            inst.op,
+                            Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32 | Op::VPermlane32SwapB32
+                        )
                 }
                 _ => false,
             };

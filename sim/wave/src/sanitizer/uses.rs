@@ -229,7 +229,14 @@ impl Use {
                         || inst.op.info().dst.is_16()
                         || inst.dpp != Dpp::None
                         || inst.sdwa.is_some()
-                        || matches!(inst.op, Op::VWritelaneB32 | Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32)
+                        || matches!(
+                            inst.op,
+                            Op::VWritelaneB32
+                                | Op::VSwapB32
+                                | Op::VSwapB16
+                                | Op::VPermlane16SwapB32
+                                | Op::VPermlane32SwapB32
+                        )
                         || moves_if_scc(inst.op)
                         || changes_dst(inst.op);
                     if keeps && at == 4 && !is_memory {
@@ -242,7 +249,9 @@ impl Use {
                 }
             }
             // These are exchanged with the destination.
-            if at == 0 && matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32) {
+            if at == 0
+                && matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32 | Op::VPermlane32SwapB32)
+            {
                 self.writes.extend(self.reads.last().cloned());
             }
         }

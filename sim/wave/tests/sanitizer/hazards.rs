@@ -57,7 +57,7 @@ fn needs(cpu: &str, text: &str, what: &str) {
 
 #[test]
 fn gfx9_leaves_wait_states_to_software() {
-    for cpu in ["gfx906", "gfx908", "gfx90a", "gfx942"] {
+    for cpu in ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"] {
         needs(
             cpu,
             "v_readfirstlane_b32 s4, v0
@@ -107,7 +107,7 @@ fn gfx9_leaves_wait_states_to_software() {
              s_movrels_b32 s4, s6",
             "m0 is written, and read where nothing waits for it: 1 wait state is",
         );
-        let wide = if cpu == "gfx942" { "? s_nop 1" } else { "? s_nop 0" };
+        let wide = if is_late(cpu) { "? s_nop 1" } else { "? s_nop 0" };
         needs(
             cpu,
             &format!(
@@ -120,7 +120,7 @@ fn gfx9_leaves_wait_states_to_software() {
         // Hardware keeps 64 bits, and before gfx942 what a buffer access reads with its offset in a register.
         assert_eq!(found(cpu, "global_store_dwordx2 v[2:3], v[4:5], off\nv_mov_b32_e32 v5, v0", false), []);
         let offset = "buffer_store_dwordx4 v[4:7], v2, s[8:11], s4 offen\nv_mov_b32_e32 v5, v0";
-        assert_eq!(found(cpu, offset, false).len(), usize::from(cpu == "gfx942"));
+        assert_eq!(found(cpu, offset, false).len(), usize::from(is_late(cpu)));
     }
 }
 
@@ -137,9 +137,17 @@ fn wait_states_are_those_that_a_wave_comes_through() {
     assert!(found_behind[0].1.ends_with("and there are 4"), "{found_behind:?}");
 }
 
+/// True for CDNA3 and CDNA4.
+fn is_late(cpu: &str) -> bool {
+    matches!(cpu, "gfx942" | "gfx950")
+}
+
 #[test]
-fn gfx942_forwards_less() {
-    let cpu = "gfx942";
+fn gfx942_and_gfx950_forward_less() {
+    ["gfx942", "gfx950"].into_iter().for_each(forwards_less);
+}
+
+fn forwards_less(cpu: &str) {
     needs(
         cpu,
         "v_rcp_f32_e32 v1, v0
@@ -188,7 +196,7 @@ fn gfx942_forwards_less() {
 
 #[test]
 fn matrices_take_their_time() {
-    for cpu in ["gfx908", "gfx90a", "gfx942"] {
+    for cpu in ["gfx908", "gfx90a", "gfx942", "gfx950"] {
         needs(
             cpu,
             &format!("v_cmpx_eq_u32_e64 s[4:5], v0, v1\n? s_nop 3\n{} a[0:3], v4, v5, a[0:3]", small(cpu)),
@@ -211,6 +219,17 @@ fn matrices_take_their_time() {
         ("gfx942", "v_mfma_f32_16x16x16_f16 a[0:3], v[4:5], v[6:7], a[4:7]", 7, 5),
         ("gfx942", "v_mfma_f32_32x32x8_f16 a[0:15], v[4:5], v[6:7], a[16:31]", 11, 9),
         ("gfx942", "v_smfmac_f32_16x16x32_f16 a[0:3], v[4:5], v[6:9], v10", 7, 5),
+        // From here on as LLVM 22's `post-RA-hazard-rec` has them.
+        ("gfx950", "v_mfma_f32_4x4x1_16b_f32 a[0:3], v4, v5, a[4:7]", 4, 2),
+        ("gfx950", "v_mfma_f32_16x16x4_f32 a[0:3], v4, v5, a[4:7]", 10, 8),
+        ("gfx950", "v_mfma_f32_4x4x4_16b_f16 a[0:3], v[4:5], v[6:7], a[4:7]", 5, 4),
+        ("gfx950", "v_mfma_f32_16x16x16_f16 a[0:3], v[4:5], v[6:7], a[4:7]", 8, 6),
+        ("gfx950", "v_mfma_f32_32x32x8_f16 a[0:15], v[4:5], v[6:7], a[16:31]", 12, 10),
+        ("gfx950", "v_mfma_f32_16x16x32_f16 a[0:3], v[4:7], v[20:23], a[4:7]", 8, 6),
+        ("gfx950", "v_mfma_f32_16x16x128_f8f6f4 a[0:3], v[4:11], v[20:27], a[4:7]", 12, 10),
+        ("gfx950", "v_mfma_f32_16x16x128_f8f6f4 a[0:3], v[4:7], v[20:25], a[4:7] cbsz:4 blgp:2", 8, 6),
+        ("gfx950", "v_mfma_scale_f32_16x16x128_f8f6f4 a[0:3], v[4:7], v[20:23], a[4:7], v12, v13 cbsz:4 blgp:4", 8, 6),
+        ("gfx950", "v_smfmac_f32_16x16x64_f16 a[0:3], v[4:7], v[20:27], v10", 8, 6),
     ];
     for (cpu, op, factor, addend) in ops {
         let same = small(cpu);
@@ -223,7 +242,7 @@ fn matrices_take_their_time() {
         needs(cpu, &format!("{op}\n{}\nglobal_load_dword a2, v[2:3], off", nops(factor)), "and overwritten");
         // Adding to all of it goes on.
         let whole = op.split(' ').next().unwrap();
-        if !(whole.starts_with("v_smfmac") || cpu == "gfx942" && whole.contains("4x4")) {
+        if !(whole.starts_with("v_smfmac") || is_late(cpu) && whole.contains("4x4")) {
             let again = op.replace("a[4:7]", "a[0:3]").replace("a[16:31]", "a[0:15]");
             assert_eq!(found(cpu, &format!("{op}\n{again}"), false), []);
         }
@@ -242,7 +261,7 @@ fn matrices_take_their_time() {
 
 /// A matrix op of two passes that is done as f32.
 fn small(cpu: &str) -> &'static str {
-    if cpu == "gfx942" { "v_mfma_f32_4x4x1_16b_f32" } else { "v_mfma_f32_4x4x1f32" }
+    if is_late(cpu) { "v_mfma_f32_4x4x1_16b_f32" } else { "v_mfma_f32_4x4x1f32" }
 }
 
 /// So many wait states, which are needed.
@@ -267,7 +286,7 @@ fn matrices_of_f64_and_dot_products_too() {
     }
     needed("gfx90a", &[small], 2, "v_fma_f64 v[20:21], v[22:23], v[24:25], v[26:27]");
     needed("gfx90a", &["v_mov_b32_e32 v20, v1", small], 1, "global_store_dword v[2:3], v20, off");
-    for cpu in ["gfx90a", "gfx942"] {
+    for cpu in ["gfx90a", "gfx942", "gfx950"] {
         let dot = "v_dot4_i32_i8 v1, v2, v3, v1";
         needed(cpu, &[dot], 3, "v_mov_b32_e32 v5, v1");
         needed(cpu, &[dot], 3, "v_mov_b32_e32 v1, v5");
@@ -575,6 +594,38 @@ fn gfx1250_leaves_registers_of_its_own_to_software() {
     );
     let later = format!("s_mov_b32 s102, 0\n{}s_mov_b32 s4, src_flat_scratch_base_lo", "s_mov_b32 s5, 0\n".repeat(10));
     assert_eq!(found("gfx1250", &later, false), []);
+}
+
+#[test]
+fn gfx950_waits_longer_behind_f64_and_before_exchanges() {
+    let cpu = "gfx950";
+    let large = "v_mfma_f64_16x16x4_f64 v[8:15], v[4:5], v[6:7], v[16:23]";
+    // LLVM 22's `post-RA-hazard-rec`.
+    for (states, last) in [
+        (19, "v_mov_b32_e32 v1, v8"),
+        (18, "global_store_dword v[2:3], v8, off"),
+        (11, "v_mov_b32_e32 v8, v1"),
+        (17, "v_mfma_f64_16x16x4_f64 v[24:31], v[4:5], v[6:7], v[2:9]"),
+        (19, "v_mfma_f64_16x16x4_f64 v[24:31], v[8:9], v[6:7], v[24:31]"),
+    ] {
+        needs(cpu, &format!("{large}\n{}\n{last}", nops(states)), "written by a matrix op");
+    }
+    for (first, states, what) in [
+        ("v_mov_b32_e32 v1, v0", 2, "v1 is written by vector arithmetic and exchanged with other lanes"),
+        ("v_mov_b32_e32 v2, v0", 2, "v2 is written by vector arithmetic and exchanged with other lanes"),
+        ("v_cmpx_eq_u32_e64 s[4:5], v0, v3", 4, "exec is written by v_cmpx"),
+    ] {
+        needs(cpu, &format!("{first}\n{}\nv_permlane32_swap_b32 v1, v2", nops(states)), what);
+    }
+    for part in [
+        "v_cvt_scalef32_pk_fp4_f32 v1, v2, v3, v4 op_sel:[0,0,1,0]",
+        "v_cvt_scalef32_sr_pk_fp4_f16 v1, v2, v3, v4",
+        "v_cvt_sr_bf16_f32 v1, v2, v3 op_sel:[0,0,1]",
+    ] {
+        needs(cpu, &format!("{part}\n? s_nop 0\nv_mov_b32_e32 v5, v1"), "v1 is written in part");
+    }
+    let scale = "v_mfma_scale_f32_16x16x128_f8f6f4 a[0:3], v[4:11], v[20:27], a[0:3], v12, v13";
+    needs(cpu, &format!("v_mov_b32_e32 v13, v0\n? s_nop 1\n{scale}"), "v13 is written by vector arithmetic and read");
 }
 
 #[test]

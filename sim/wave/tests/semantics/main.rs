@@ -6,6 +6,7 @@ mod control;
 mod cross;
 mod effect;
 mod gfx1250;
+mod gfx950;
 mod lds;
 mod machine;
 mod matrix;
@@ -111,6 +112,13 @@ fn what_gfx1250_adds() {
 }
 
 #[test]
+fn what_gfx950_adds() {
+    for machine in MACHINES {
+        machine::check(machine, gfx950::cases(machine, &mut Random(0xa5)));
+    }
+}
+
+#[test]
 fn floats_that_share_scales() {
     for machine in MACHINES {
         machine::check(machine, microscaling::cases(machine, &mut Random(0xb5)));
@@ -147,6 +155,7 @@ fn every_implemented_op_has_a_case() {
         cases.extend(packed::cases(machine, random));
         cases.extend(control::cases(machine, random));
         cases.extend(gfx1250::cases(machine, random));
+        cases.extend(gfx950::cases(machine, random));
         cases.extend(microscaling::cases(machine, random));
         cases.extend(tensor::cases(machine, random));
         let mut ops = machine::ops(machine, &cases);

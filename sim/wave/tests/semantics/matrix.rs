@@ -155,6 +155,8 @@ pub fn sparse(machine: Machine, op: Op, random: &mut Random) -> Case {
     let mut before = State::random(machine, random);
     let number = |random: &mut Random| i64::from(random.below(13)) - 6;
     let per_lane = shape.per_lane();
+    // Ops of gfx950 with twice the inner dimension: 8 registers of B, one set of indices of 8-bit elements.
+    let wide = per_lane * b.bits() == 256;
     for lane in 0..64 {
         for place in 0..per_lane {
             set(&mut before, B, b.bits(), (lane, place), b.encode(number(random)));
@@ -168,7 +170,7 @@ pub fn sparse(machine: Machine, op: Op, random: &mut Random) -> Case {
             set(&mut before, DST, 32, (lane, place), shape.sum.encode(i64::from(random.below(100)) - 50));
         }
     }
-    let sets = 32 / per_lane;
+    let sets = (32 / per_lane).max(1);
     let (cbsz, abid) = (random.below(2), random.below(sets as u32) as usize);
     let shift = if cbsz == 0 { abid * per_lane } else { 0 };
     let mut after = before.clone();
@@ -178,9 +180,12 @@ pub fn sparse(machine: Machine, op: Op, random: &mut Random) -> Case {
                 // Pair of elements of a lane, and the place among four of this one.
                 let (lane, place) = (i + n / (per_lane / 2) * shape.m, n % (per_lane / 2));
                 let among = before.v[24][lane] >> (shift + 2 * place) & 3;
-                let k = n / 2 * 4 + among as usize;
                 let row = a.decode(get(&before, A, a.bits(), (lane, place)));
-                row * b.decode(get(&before, B, b.bits(), shape.factor(0, j, k)))
+                let (lane, place) = match wide {
+                    false => shape.factor(0, j, n / 2 * 4 + among as usize),
+                    true => wide_factor(&shape, lane / shape.m, place / 2, j, among as usize),
+                };
+                row * b.decode(get(&before, B, b.bits(), (lane, place)))
             });
             let at = shape.sum(0, i, j);
             let sum = products.sum::<f64>() + shape.sum.decode(get(&before, DST, 32, at));
@@ -193,7 +198,24 @@ pub fn sparse(machine: Machine, op: Op, random: &mut Random) -> Case {
         if cbsz == 0 { "" } else { " cbsz:1" },
         if abid == 0 { "".into() } else { format!(" abid:{abid}") }
     );
-    Case::new(format!("{} v[{DST}:{last}], v[0:1], v[8:11], v24{modifiers}", op.name()), before, after)
+    let factors = if wide { "v[0:3], v[8:15]" } else { "v[0:1], v[8:11]" };
+    Case::new(format!("{} v[{DST}:{last}], {factors}, v24{modifiers}", op.name()), before, after)
+}
+
+/// Lane and place in column `j` of B of the element that pair `pair` of A's group `group` of lanes chooses as number
+/// `among` of four. The dense number of the pair is made of bits of both, whose order AMD's hip-fpsan measured on an
+/// MI350; a lane of B has runs of eight elements by turns with the others.
+fn wide_factor(shape: &Shape, group: usize, pair: usize, j: usize, among: usize) -> (usize, usize) {
+    let bit = |value: usize, at: usize| value >> at & 1;
+    let is_byte = shape.factors[1].bits() == 8;
+    let number = match (is_byte, shape.m) {
+        (false, _) => bit(pair, 0) | bit(pair, 1) << 1 | group << 2,
+        (true, 16) => bit(pair, 0) | bit(pair, 2) << 1 | bit(group, 0) << 2 | bit(pair, 1) << 3 | bit(group, 1) << 4,
+        (true, _) => bit(pair, 0) | bit(pair, 2) << 1 | bit(pair, 1) << 2 | group << 3,
+    };
+    let k = 4 * number + among;
+    let groups = 64 / shape.m;
+    (j + k / 8 % groups * shape.m, k / 8 / groups * 8 + k % 8)
 }
 
 /// Whole numbers small enough that all sums are exact.

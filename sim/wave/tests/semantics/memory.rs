@@ -94,6 +94,9 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
             cases.push(to_lds(machine, op, 1, random));
         }
     }
+    if machine.target == Target::Gfx950 {
+        cases.extend([Op::BufferLoadB96, Op::BufferLoadB128].map(|op| to_lds(machine, op, 1, random)));
+    }
     cases.extend(crate::typed::cases(machine, random));
     if machine.target == Target::Gfx1200 && !machine.wave64() {
         for op in [Op::GlobalLoadTrB64, Op::GlobalLoadTrB128] {
@@ -140,6 +143,11 @@ fn to_lds(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let moved = moved(&op.name().replace("_lds", ""));
     let mut after = before.clone();
     for lane in before.active_lanes() {
+        if moved.bytes > 4 {
+            let (from, to) = (places[lane], 256 + immediate + moved.bytes * lane);
+            after.lds[to..to + moved.bytes].copy_from_slice(&before.memory[from..from + moved.bytes]);
+            continue;
+        }
         let bytes = match places.get(lane) {
             Some(at) => before.memory[*at..*at + 4].to_vec(),
             None => before.v[DATA][lane].to_le_bytes().to_vec(),

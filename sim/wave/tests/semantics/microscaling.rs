@@ -9,14 +9,14 @@ use sim_isa::Target;
 
 /// A format of few bits: its name, those of its mantissa, its exponent's bias.
 #[derive(Clone, Copy)]
-struct Small {
-    name: &'static str,
-    bits: usize,
-    mantissa: u32,
+pub struct Small {
+    pub name: &'static str,
+    pub bits: usize,
+    pub mantissa: u32,
     bias: i32,
 }
 
-const FORMATS: [Small; 5] = [
+pub const FORMATS: [Small; 5] = [
     Small { name: "FP8", bits: 8, mantissa: 3, bias: 7 },
     Small { name: "BF8", bits: 8, mantissa: 2, bias: 15 },
     Small { name: "FP6", bits: 6, mantissa: 3, bias: 1 },
@@ -26,7 +26,7 @@ const FORMATS: [Small; 5] = [
 
 impl Small {
     /// The value of a code that is a number.
-    fn value(self, code: u32) -> f64 {
+    pub fn value(self, code: u32) -> f64 {
         let magnitude = code & ((1 << (self.bits - 1)) - 1);
         let (exponent, fraction) = (magnitude >> self.mantissa, f64::from(magnitude & ((1 << self.mantissa) - 1)));
         let whole = f64::from(1 << self.mantissa);
@@ -36,7 +36,7 @@ impl Small {
     }
 
     /// A code that is a number between -8 and 8.
-    fn random(self, random: &mut Random) -> u32 {
+    pub fn random(self, random: &mut Random) -> u32 {
         loop {
             let code = random.below(1 << self.bits);
             let magnitude = code & 0x7f;
@@ -50,7 +50,7 @@ impl Small {
 }
 
 /// Bits of a lane's registers.
-fn put(state: &mut State, first: usize, lane: usize, at: usize, bits: usize, value: u32) {
+pub fn put(state: &mut State, first: usize, lane: usize, at: usize, bits: usize, value: u32) {
     for bit in 0..bits {
         let word = &mut state.v[first + (at + bit) / 32][lane];
         *word = *word & !(1 << ((at + bit) % 32)) | (value >> bit & 1) << ((at + bit) % 32);

@@ -47,6 +47,8 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
                 cases.push(small_dot(machine, name, turn, random));
             } else if name.starts_with("v_dot") {
                 cases.push(dot(machine, name, turn, random));
+            } else if op.has_matrix_formats() || op.loads_scales() {
+                // Elsewhere.
             } else if name.starts_with("v_mfma") {
                 cases.push(crate::matrix::case(machine, op, random));
             } else if name.starts_with("v_smfmac") {

@@ -202,6 +202,12 @@ impl Facts {
     }
 
     pub fn of<const L: usize>(inst: &Inst, upper: Upper) -> Self {
+        if let (Op::VMfmaLdScaleB32, Some(product)) = (inst.op, &inst.dual) {
+            // A matrix op that reads scales, too.
+            let scales = Self::of::<L>(&Inst { dual: None, ..inst.clone() }, upper);
+            let product = Self::of::<L>(product, upper);
+            return Facts { kind: product.kind | scales.kind, second: Some(Box::new(scales)), ..product };
+        }
         let mut slots = [None; 6];
         for (at, Slice { operand, first, dwords }) in check::slices::<L>(inst, upper).into_iter().enumerate() {
             let count = dwords as u16;
@@ -231,8 +237,12 @@ impl Facts {
             },
             slots,
             second,
-            reads_dst: inst.op.has(Flags::READS_DST) || kind.contains(Kind::SPARSE),
-            writes_src: matches!(inst.op, Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32),
+            reads_dst: inst.op.info().flags.intersects(Flags::READS_DST | Flags::DST_BYTE | Flags::DST_WORD)
+                || kind.contains(Kind::SPARSE),
+            writes_src: matches!(
+                inst.op,
+                Op::VSwapB32 | Op::VSwapB16 | Op::VPermlane16SwapB32 | Op::VPermlane32SwapB32
+            ),
             scratch_base: scratch_base(inst),
             has_literal: inst.src.iter().any(|src| matches!(src, Operand::Literal(_))),
             simm: inst.simm as u16,
@@ -309,7 +319,14 @@ fn kind(inst: &Inst, slots: &[Option<Regs>; 6]) -> Kind {
         && match inst.sdwa {
             Some(sdwa) => !matches!(inst.format, Vopc) && sdwa.dst != Select::Dword,
             // Conversions to fp8 choose the byte or the word that they write.
-            None => inst.op_sel >> 2 != 0 && (rounds_by_chance(inst.op) || inst.op_sel >> 3 != 0),
+            None => {
+                let chooses_bytes = rounds_by_chance(inst.op) || inst.op.has(Flags::DST_BYTE);
+                let is_fp4_by_chance = matches!(
+                    inst.op,
+                    Op::VCvtScalef32SrPkFp4F32 | Op::VCvtScalef32SrPkFp4F16 | Op::VCvtScalef32SrPkFp4Bf16
+                );
+                is_fp4_by_chance || inst.op_sel >> 2 != 0 && (chooses_bytes || inst.op_sel >> 3 != 0)
+            }
         };
     let sends = matches!(inst.op, Op::SSendmsg | Op::SSendmsghalt | Op::SSendmsgRtnB32 | Op::SSendmsgRtnB64);
     let is_div_fmas = matches!(inst.op, Op::VDivFmasF32 | Op::VDivFmasF64);
@@ -402,7 +419,9 @@ fn passes(inst: &Inst) -> u8 {
         16
     };
     let has_blocks = ["_2b_", "_4b_", "_16b_"].iter().any(|blocks| name.contains(blocks));
-    let is_half = inst.target.is_cdna3_or_later() && !has_blocks && is_xdl(inst);
+    // Factors of 8 bits take longer than those of 6 and 4.
+    let has_bytes = inst.op.has_matrix_formats() && (inst.matrix.cbsz < 2 || inst.matrix.blgp < 2);
+    let is_half = inst.target.is_cdna3_or_later() && !has_blocks && !has_bytes && is_xdl(inst);
     if is_half { full / 2 } else { full }
 }
 

@@ -35,6 +35,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule { on: GFX942, earlier: Kind::PARTIAL, later: Kind::VALU, within: 1, look: partial },
     Rule { on: GFX942, earlier: Kind::VALU, later: Kind::VALU, within: 2, look: scalar_for_vector },
     Rule { on: GFX942, earlier: Kind::VALU, later: Kind::LANE.union(Kind::READ_LANE), within: 4, look: lanes },
+    // `checkPermlaneHazards`.
+    Rule { on: &[Gfx950], earlier: Kind::VALU, later: Kind::PERMLANE, within: 4, look: exchange },
 ];
 
 fn scalar_for_memory(look: &Look) -> Option<Hazard> {
@@ -104,6 +106,20 @@ fn scalar_for_vector(look: &Look) -> Option<Hazard> {
         let implied = look.this.kind.contains(Kind::DIV_FMAS);
         implied.then(|| look.wait_states(2, &format!("vcc {what}"), vcc))?
     })
+}
+
+/// `v_permlane16_swap_b32` and `v_permlane32_swap_b32`.
+fn exchange(look: &Look) -> Option<Hazard> {
+    let cmpx = |facts: &Facts| facts.kind.contains(Kind::CMPX);
+    look.this
+        .reads()
+        .chain(look.this.writes())
+        .find_map(|regs| {
+            let is = |facts: &Facts| facts.kind.contains(Kind::VALU) && facts.writes_any_of(regs);
+            let what = format!("{} is written by vector arithmetic and exchanged with other lanes", regs.name());
+            look.wait_states(2, &what, is)
+        })
+        .or_else(|| look.wait_states(4, "exec is written by v_cmpx before lanes are exchanged", cmpx))
 }
 
 fn lanes(look: &Look) -> Option<Hazard> {

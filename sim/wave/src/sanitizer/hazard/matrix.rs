@@ -15,9 +15,9 @@ const MEMORY: Kind = Kind::VMEM.union(Kind::LDS);
 pub(super) const RULES: &[Rule] = &[
     Rule { on: &[Gfx908, Gfx90a, Gfx942, Gfx950], earlier: Kind::VALU, later: Kind::MFMA, within: 4, look: exec },
     Rule { on: UNIFIED, earlier: Kind::VALU, later: Kind::MFMA, within: 2, look: vector_for_matrix },
-    Rule { on: UNIFIED, earlier: Kind::MFMA, later: Kind::MFMA, within: 19, look: matrix_for_matrix },
-    Rule { on: UNIFIED, earlier: Kind::MFMA, later: Kind::VALU.union(MEMORY), within: 19, look: result_read },
-    Rule { on: UNIFIED, earlier: Kind::MFMA, later: Kind::VALU.union(MEMORY), within: 19, look: result_overwritten },
+    Rule { on: UNIFIED, earlier: Kind::MFMA, later: Kind::MFMA, within: 20, look: matrix_for_matrix },
+    Rule { on: UNIFIED, earlier: Kind::MFMA, later: Kind::VALU.union(MEMORY), within: 20, look: result_read },
+    Rule { on: UNIFIED, earlier: Kind::MFMA, later: Kind::VALU.union(MEMORY), within: 20, look: result_overwritten },
     Rule { on: UNIFIED, earlier: Kind::MFMA, later: Kind::VALU.union(MEMORY), within: 15, look: addend_overwritten },
     Rule { on: UNIFIED, earlier: Kind::DOT, later: Kind::VALU.union(MEMORY), within: 3, look: dot },
     Rule { on: UNIFIED, earlier: Kind::DGEMM, later: Kind::FMA_F64, within: 2, look: fma_behind_dgemm },
@@ -72,12 +72,16 @@ fn for_addend(look: &Look, first: &Facts, is_same: bool) -> u8 {
         };
     }
     if is_dgemm(first) {
-        let needed = if first.passes == 4 { 4 } else { 9 };
+        let needed = match first.passes {
+            4 => 4,
+            _ if look.target == Gfx950 => 17,
+            _ => 9,
+        };
         return if this.kind.contains(Kind::XDL) { 0 } else { needed };
     }
     if gfx942 {
         return match first.kind.contains(Kind::XDL) {
-            true => first.passes + 1,
+            true => first.passes + 1 + u8::from(look.target == Gfx950),
             false if this.kind.contains(Kind::XDL) => 0,
             false => first.passes,
         };
@@ -88,15 +92,13 @@ fn for_addend(look: &Look, first: &Facts, is_same: bool) -> u8 {
 /// Wait states before an op multiplies the result of the other.
 fn for_factor(look: &Look, first: &Facts) -> u8 {
     match first.kind {
-        kind if kind.contains(Kind::DGEMM) => {
-            if first.passes == 4 {
-                6
-            } else {
-                11
-            }
-        }
+        kind if kind.contains(Kind::DGEMM) => match first.passes {
+            4 => 6,
+            _ if look.target == Gfx950 => 19,
+            _ => 11,
+        },
         kind if look.target.is_cdna3_or_later() && !kind.contains(Kind::XDL) => first.passes + 2,
-        _ => first.passes + 3,
+        _ => first.passes + 3 + u8::from(look.target == Gfx950 && first.passes != 2),
     }
 }
 
@@ -107,13 +109,13 @@ fn matrix_for_matrix(look: &Look) -> Option<Hazard> {
         (states < needed).then(|| Look::too_few(needed, states, &what, other))
     };
     let factor = |regs: Regs| {
-        let (other, first, states) = look.nearest(19, |facts| writes(facts, regs))?;
+        let (other, first, states) = look.nearest(20, |facts| writes(facts, regs))?;
         finding(regs, (other, states), for_factor(look, first))
     };
     // A write of a part counts even before a later write of the whole: compilers do so from LLVM 24 on, LLVM 22 checks
     // the last one alone.
     let addend_of = |regs: Regs| {
-        let mut writers = look.within(19).filter(|(_, facts, _)| writes(facts, regs));
+        let mut writers = look.within(20).filter(|(_, facts, _)| writes(facts, regs));
         writers.find_map(|(other, first, states)| {
             finding(regs, (other, states), for_addend(look, first, first.dst() == Some(regs)))
         })
@@ -127,7 +129,7 @@ fn result_read(look: &Look) -> Option<Hazard> {
     }
     let is_memory = look.this.kind.intersects(MEMORY);
     look.this.reads().find_map(|regs| {
-        let (other, first, states) = look.nearest(19, |facts| writes(facts, regs))?;
+        let (other, first, states) = look.nearest(20, |facts| writes(facts, regs))?;
         let needed = match (first.kind.contains(Kind::DGEMM), first.passes == 4) {
             (true, true) => {
                 if is_memory {
@@ -136,13 +138,7 @@ fn result_read(look: &Look) -> Option<Hazard> {
                     6
                 }
             }
-            (true, false) => {
-                if is_memory {
-                    18
-                } else {
-                    11
-                }
-            }
+            (true, false) if is_memory => 18,
             _ => for_factor(look, first),
         };
         let what = format!("{} is written by a matrix op and read", regs.name());
@@ -155,8 +151,9 @@ fn result_overwritten(look: &Look) -> Option<Hazard> {
         return None;
     }
     look.this.writes().find_map(|regs| {
-        let (other, first, states) = look.nearest(19, |facts| writes(facts, regs))?;
-        let needed = for_factor(look, first);
+        let (other, first, states) = look.nearest(20, |facts| writes(facts, regs))?;
+        let is_long = first.kind.contains(Kind::DGEMM) && first.passes != 4;
+        let needed = if is_long { 11 } else { for_factor(look, first) };
         let what = format!("{} is written by a matrix op and overwritten", regs.name());
         (states < needed).then(|| Look::too_few(needed, states, &what, other))
     })
