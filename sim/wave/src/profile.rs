@@ -56,7 +56,12 @@ pub trait Collect: Sync {
 }
 
 /// Banks of LDS, each of which gives one dword in a pass (RDNA3 ISA, "LDS"; CDNA3 ISA, "Local Data Share").
-const BANKS: usize = 32;
+const fn banks(target: Target) -> usize {
+    if matches!(target, Target::Gfx950) { MOST_BANKS } else { 32 }
+}
+
+/// Banks of gfx950, the target with most (CDNA4 ISA, "Local Data Share").
+const MOST_BANKS: usize = 64;
 
 /// Bytes of a line of the caches that vector memory goes through first: 64 on GFX9 before gfx942, 128 there and from
 /// gfx10 on (AMD's white papers on CDNA 3 and RDNA).
@@ -69,6 +74,8 @@ pub(crate) struct Meter<'a, const L: usize> {
     program: &'a Program<L>,
     plan: &'a Plan,
     line: u64,
+    /// Banks of LDS.
+    banks: usize,
     /// Reused allocation: cache lines, or dwords of LDS.
     places: Vec<u64>,
     /// Reused allocation: addresses and sizes of lanes.
@@ -77,7 +84,8 @@ pub(crate) struct Meter<'a, const L: usize> {
 
 impl<'a, const L: usize> Meter<'a, L> {
     pub fn new(program: &'a Program<L>, plan: &'a Plan) -> Self {
-        Meter { program, plan, line: line_bytes(program.target), places: Vec::new(), ranges: Vec::new() }
+        let (line, banks) = (line_bytes(program.target), banks(program.target));
+        Meter { program, plan, line, banks, places: Vec::new(), ranges: Vec::new() }
     }
 
     /// Adds the accesses that a micro-operation is about to make.
@@ -143,7 +151,7 @@ impl<'a, const L: usize> Meter<'a, L> {
         for part in 0..2 {
             let at_once = exec::lanes_of(exec)
                 .find_map(|lane| access.part(part, wave, lane))
-                .map_or(L, |range| (BANKS / range.len().div_ceil(4)).max(1));
+                .map_or(L, |range| (self.banks / range.len().div_ceil(4)).max(1));
             for first in (0..L).step_by(at_once) {
                 self.places.clear();
                 let lanes = exec::lanes_of(exec).filter(|lane| (first..first + at_once).contains(lane));
@@ -158,9 +166,9 @@ impl<'a, const L: usize> Meter<'a, L> {
                     self.places.sort_unstable();
                     self.places.dedup();
                 }
-                let mut wanted = [0; BANKS];
+                let mut wanted = [0; MOST_BANKS];
                 for dword in &self.places {
-                    wanted[*dword as usize % BANKS] += 1;
+                    wanted[*dword as usize % self.banks] += 1;
                 }
                 count.passes += wanted.into_iter().max().unwrap_or(0);
                 count.fewest_passes += 1;

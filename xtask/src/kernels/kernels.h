@@ -246,7 +246,8 @@ INLINE i32 sbfe_i32(i32 a, u32 offset, u32 width) {
   return there == 0 ? 0 : (i32)(bits << (32 - there)) >> (32 - there);
 #endif
 }
-#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx1030__)
+#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || \
+    defined(__gfx950__) || defined(__gfx1030__)
 #define HAS_SDOT 1
 #endif
 #if defined(HAS_SDOT) || defined(__GFX11__) || defined(__gfx1201__)

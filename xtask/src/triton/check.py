@@ -41,7 +41,7 @@ from triton.runtime.cache import triton_key
 
 # Seconds after which a case is ended.
 LIMIT = 300
-WAVE64 = {"gfx906", "gfx908", "gfx90a", "gfx942"}
+WAVE64 = {"gfx906", "gfx908", "gfx90a", "gfx942", "gfx950"}
 SCALARS = {"i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q", "fp32": "f", "fp64": "d"}
 
 

@@ -613,9 +613,11 @@ fn gfx950_waits_longer_behind_f64_and_before_exchanges() {
     for (first, states, what) in [
         ("v_mov_b32_e32 v1, v0", 2, "v1 is written by vector arithmetic and exchanged with other lanes"),
         ("v_mov_b32_e32 v2, v0", 2, "v2 is written by vector arithmetic and exchanged with other lanes"),
-        ("v_cmpx_eq_u32_e64 s[4:5], v0, v3", 4, "exec is written by v_cmpx"),
+        ("v_cmpx_eq_u32_e64 s[4:5], v0, v0", 4, "exec is written by v_cmpx"),
     ] {
-        needs(cpu, &format!("{first}\n{}\nv_permlane32_swap_b32 v1, v2", nops(states)), what);
+        // All lanes must be active.
+        let text = format!("s_mov_b64 exec, -1\n{first}\n{}\nv_permlane32_swap_b32 v1, v2", nops(states));
+        needs(cpu, &text, what);
     }
     for part in [
         "v_cvt_scalef32_pk_fp4_f32 v1, v2, v3, v4 op_sel:[0,0,1,0]",

@@ -69,9 +69,11 @@ impl Conversion {
     fn code(&self, random: &mut Random) -> u32 {
         loop {
             let code = self.small.random(random);
-            let is_denormal = code & ((1 << (self.small.bits - 1)) - 1) < 1 << self.small.mantissa;
-            // By chance only those that are not are rounded alike everywhere.
-            if self.small.value(code).abs() >= 1.0 / 64.0 && !(self.chance && is_denormal) {
+            let most = (1 << (self.small.bits - 1)) - 1;
+            let is_denormal = code & most < 1 << self.small.mantissa;
+            // By chance only those that are not are rounded alike everywhere, and there is one more.
+            let has_next = !is_denormal && code & most != most;
+            if self.small.value(code).abs() >= 1.0 / 64.0 && (!self.chance || has_next) {
                 return code;
             }
         }

@@ -93,7 +93,8 @@ fn lane_crossings() {
 fn packed_ops() {
     for machine in MACHINES {
         let ran = machine::check(machine, packed::cases(machine, &mut Random(0x70)));
-        assert!(ran > 200, "only {ran} cases ran");
+        // gfx90c has no dot products.
+        assert!(ran > 150, "only {ran} cases ran");
     }
 }
 
