@@ -34,7 +34,7 @@ const QUICK_KERNELS_SAMPLE: kernels::Options =
 const ROCR_TARGET: &str = "gfx90a";
 
 /// GPUs beyond [`configurations::TARGETS`] that run the models. IREE's compiler refuses some of the models there.
-pub const MODELS_TARGETS: [&str; 5] = ["gfx906", "gfx908", "gfx1010", "gfx1030", "gfx1250"];
+pub const MODELS_TARGETS: [&str; 6] = ["gfx906", "gfx908", "gfx1010", "gfx1030", "gfx1151", "gfx1250"];
 
 /// Length of a soak on one target.
 const SOAK_TIME: Duration = Duration::from_secs(75);

@@ -26,7 +26,8 @@ use crate::target::Target;
 use known::{Known, Verdict};
 
 /// The GPUs of the sim that Triton compiles for.
-pub const TARGETS: [&str; 8] = ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"];
+pub const TARGETS: [&str; 9] =
+    ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201", "gfx1250"];
 
 /// The cases that `cargo xtask test --all` runs, a glob on each line.
 const SAMPLE: &str = include_str!("sample.txt");

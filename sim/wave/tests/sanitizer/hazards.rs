@@ -418,7 +418,7 @@ fn registers_of_accesses_that_gfx1250_may_make_again_are_kept() {
 
 #[test]
 fn a_permutation_behind_v_cmpx_needs_vector_arithmetic() {
-    for cpu in ["gfx1010", "gfx1100", "gfx1201", "gfx1250"] {
+    for cpu in ["gfx1010", "gfx1100", "gfx1151", "gfx1201", "gfx1250"] {
         needs(
             cpu,
             "v_cmpx_eq_u32_e32 v0, v1
@@ -440,6 +440,8 @@ fn gfx11_forwards_some_results_wrongly() {
          v_add_f32_e32 v2, v1, v0",
         "v1 is written by a transcendental and read",
     );
+    // Not on RDNA 3.5 (LLVM's `FeatureVALUTransUseHazard`).
+    assert_eq!(found("gfx1151", "v_rcp_f32_e32 v1, v0\nv_add_f32_e32 v2, v1, v0", false), []);
     let six = ["v_mov_b32_e32 v5, v0"; 6].join("\n");
     assert_eq!(found("gfx1100", &format!("v_rcp_f32_e32 v1, v0\n{six}\nv_add_f32_e32 v2, v1, v0"), false), []);
     let forwarding = "v_mov_b32_e32 v1, v0
@@ -448,11 +450,13 @@ fn gfx11_forwards_some_results_wrongly() {
          ? s_waitcnt_depctr 0xfff
          v_add_f32_e32 v3, v1, v2";
     needs_wide("gfx1100", forwarding, "v1 is written before exec is", true);
+    needs_wide("gfx1151", forwarding, "v1 is written before exec is", true);
     let mask = "v_cndmask_b32_e32 v1, v2, v3, vcc_lo
          s_mov_b32 vcc_lo, 0
          ? s_waitcnt_depctr 0xfffe
          s_mov_b32 s6, vcc_lo";
     needs_wide("gfx1100", mask, "vcc was a mask of lanes", true);
+    needs_wide("gfx1151", mask, "vcc was a mask of lanes", true);
     // A constant that vector arithmetic reads, or another register, makes it well.
     let constant =
         "v_cndmask_b32_e32 v1, v2, v3, vcc_lo\nv_add_f32_e32 v1, 0x1234, v2\ns_mov_b32 vcc_lo, 0\ns_mov_b32 s6, vcc_lo";

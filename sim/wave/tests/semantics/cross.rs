@@ -6,7 +6,7 @@ use crate::machine::{Case, Float, M0, Machine, State, VCC};
 use crate::num::F32;
 use crate::reference::{self, In, wide};
 use random::Random;
-use sim_isa::Op;
+use sim_isa::{Op, Target};
 
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -530,6 +530,19 @@ fn dpp_cases(machine: Machine, before: &State, flags: &str, lanes: &[(usize, Opt
             state.v[3][lane] = (source ^ before.v[4][lane]).wrapping_add(before.v[5][lane]);
         }),
     ];
+    // LLVM's feature `DPPSrc1SGPR`: source 1 of a long encoding is a scalar or a constant.
+    if machine.target == Target::Gfx1150 || machine.target.is_gfx12() {
+        cases.push(with("v_xad_u32_e64_dpp v16, v3, s40, v5", &|state, lane, source| {
+            state.v[16][lane] = (source ^ before.s[40]).wrapping_add(before.v[5][lane]);
+        }));
+        cases.push(with("v_add_nc_u32_e64_dpp v16, v3, 7", &|state, lane, source| {
+            state.v[16][lane] = source.wrapping_add(7);
+        }));
+        cases.push(with("v_mad_u32_u24_e64_dpp v16, v3, s40, s41", &|state, lane, source| {
+            let product = (source & 0xff_ffff).wrapping_mul(before.s[40] & 0xff_ffff);
+            state.v[16][lane] = product.wrapping_add(before.s[41]);
+        }));
+    }
     let mut max = with("v_max_f32_e64_dpp v16, -v3, |v4|", &|state, lane, source| {
         let (a, b) = (u64::from(source ^ 1 << 31), u64::from(before.v[4][lane] & !(1 << 31)));
         state.v[16][lane] = crate::num::extremum(F32, a, b, false, false) as u32;

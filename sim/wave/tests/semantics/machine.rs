@@ -204,11 +204,10 @@ impl Memory for Block {
 }
 
 /// Machines of all cases: each target, and each size of its waves in some generation.
-pub const MACHINES: [Machine; 15] = [
+pub const MACHINES: [Machine; 14] = [
     Machine { target: Target::Gfx11, lanes: 32 },
     Machine { target: Target::Gfx11, lanes: 64 },
     Machine { target: Target::Gfx1150, lanes: 32 },
-    Machine { target: Target::Gfx1150, lanes: 64 },
     Machine { target: Target::Gfx1200, lanes: 32 },
     Machine { target: Target::Gfx1200, lanes: 64 },
     Machine { target: Target::Gfx1250, lanes: 32 },
@@ -227,8 +226,7 @@ pub fn cpu(machine: Machine) -> &'static str {
     match (machine.target, machine.lanes) {
         (Target::Gfx11, 32) => "gfx1100",
         (Target::Gfx11, _) => "gfx1100,+wavefrontsize64",
-        (Target::Gfx1150, 32) => "gfx1151",
-        (Target::Gfx1150, _) => "gfx1151,+wavefrontsize64",
+        (Target::Gfx1150, _) => "gfx1151",
         (Target::Gfx1200, 32) => "gfx1201",
         (Target::Gfx1200, _) => "gfx1201,+wavefrontsize64",
         (Target::Gfx1250, _) => "gfx1250",
