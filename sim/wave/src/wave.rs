@@ -5,6 +5,7 @@ use crate::hardware::{mode, slot};
 use crate::memory::Translator;
 use crate::operand::{Src, SrcKind};
 use sim_isa::Target;
+use std::mem::MaybeUninit;
 
 /// One register of every lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,30 @@ pub(crate) struct Row<const L: usize>(pub [u32; L]);
 
 impl<const L: usize> Row<L> {
     pub const ZERO: Self = Row([0; L]);
+}
+
+/// A row that a loop writes lane by lane. Unlike a [`Row`] it is not zeroed first, so that the compiler can keep all of
+/// it in vector registers.
+pub(crate) struct NewRow<const L: usize>([MaybeUninit<u32>; L]);
+
+impl<const L: usize> NewRow<L> {
+    #[inline(always)]
+    pub fn new() -> Self {
+        NewRow([const { MaybeUninit::uninit() }; L])
+    }
+
+    #[inline(always)]
+    pub fn set(&mut self, lane: usize, value: u32) {
+        self.0[lane].write(value);
+    }
+
+    /// # Safety
+    /// Each lane is set.
+    #[inline(always)]
+    pub unsafe fn done(self) -> Row<L> {
+        // SAFETY: by this function's contract all lanes are initialised.
+        Row(unsafe { self.0.as_ptr().cast::<[u32; L]>().read() })
+    }
 }
 
 /// Rows after the allocated VGPRs that instructions use for intermediate results.
@@ -340,8 +365,7 @@ pub(crate) fn row<'a, const L: usize>(
     }
 }
 
-/// Not inlined: constants are in registers already, so that few operands need it.
-#[inline(never)]
+#[inline(always)]
 fn broadcast<const L: usize>(value: u32, temp: &mut Row<L>) -> &Row<L> {
     *temp = Row([value; L]);
     temp

@@ -3,7 +3,7 @@
 
 use super::float::{div_fmas32, div_fmas64, div_scale32, div_scale64};
 use super::level::{Exec, Level, select};
-use super::valu::{Elem, operands, put_elem};
+use super::valu::{Elem, Output, operands};
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
 use crate::wave::{Group, Row, Wave, collect};
@@ -42,15 +42,15 @@ impl<O: MaskOp, const L: usize> Exec<L> for Masked<O> {
             MaskIn::Source | MaskIn::Vcc => wave.vcc(),
         };
         let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
-        let mut low = Row::<L>::ZERO;
-        let mut high = Row::<L>::ZERO;
+        let mut output = Output::new();
         let mut out = Row::<L>::ZERO;
         for i in 0..L {
             let (result, bit) = O::eval(a.get(i), b.get(i), c.get(i), bits >> i & 1 != 0);
-            (low.0[i], high.0[i]) = result.to_bits();
+            output.set(i, result);
             out.0[i] = u32::from(bit).wrapping_neg();
         }
-        put_elem::<O::R, L>(wave, op, &low, &high);
+        // SAFETY: all lanes are set.
+        unsafe { output.put::<O::R>(wave, op) };
         if O::OUT {
             let lanes = collect(&out) & wave.exec();
             wave.set_lanes(op.sdst as usize, lanes);

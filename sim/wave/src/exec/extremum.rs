@@ -4,9 +4,9 @@
 
 use super::float::{max32, max64, min32, min64};
 use super::level::{Exec, Level, select};
-use super::valu::{Bf16, Elem, F16, Finish, finish_rows, operands, put_elem};
+use super::valu::{Bf16, Elem, F16, Finish, Output, View, operands};
 use crate::micro_op::{Handler, MicroOp, Step};
-use crate::wave::{Group, Row, Wave};
+use crate::wave::{Group, Wave};
 use sim_isa::Op;
 
 /// A float with an order.
@@ -105,27 +105,23 @@ impl<O: ExtremumOp<E>, E: Number, const L: usize> Exec<L> for Extremum<O, E> {
         let finish = Finish::new::<E, L>(wave, group, op);
         let ieee = group.ieee(wave);
         let [a, b, c] = if O::THREE { operands::<E, E, E, L>(wave, op) } else { operands::<E, E, (), L>(wave, op) };
-        let mut low = Row::<L>::ZERO;
-        let mut high = Row::<L>::ZERO;
-        let mut evaluate = |ieee: bool| {
-            for i in 0..L {
-                let (x, y): (E, E) = (a.get(i), b.get(i));
-                let z = if O::THREE { c.get(i) } else { y };
-                (low.0[i], high.0[i]) = O::eval(x, y, z, ieee).to_bits();
-            }
-        };
         // Two loops without a choice in them.
-        if ieee {
-            evaluate(true)
-        } else {
-            evaluate(false)
-        }
-        if finish.needed {
-            finish_rows::<E, L>(&mut low, &mut high, finish);
-        }
-        put_elem::<E, L>(wave, op, &low, &high);
+        let result = if ieee { evaluate::<O, E, L>([a, b, c], true) } else { evaluate::<O, E, L>([a, b, c], false) };
+        // SAFETY: all lanes are set.
+        unsafe { result.finish::<E>(wave, op, finish) };
         Ok(())
     }
+}
+
+#[inline(always)]
+fn evaluate<O: ExtremumOp<E>, E: Number, const L: usize>([a, b, c]: [View<'_, L>; 3], ieee: bool) -> Output<L> {
+    let mut result = Output::new();
+    for i in 0..L {
+        let (x, y): (E, E) = (a.get(i), b.get(i));
+        let z = if O::THREE { c.get(i) } else { y };
+        result.set(i, O::eval(x, y, z, ieee));
+    }
+    result
 }
 
 macro_rules! extrema {

@@ -16,6 +16,7 @@ pub(crate) enum Level {
 
 impl Level {
     /// The best one this CPU has.
+    #[inline]
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2")
@@ -34,6 +35,34 @@ impl Level {
 /// The semantics of an op. `exec` must be `#[inline(always)]`, so that it is compiled with the features of its level.
 pub(crate) trait Exec<const L: usize> {
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step;
+}
+
+/// A part of some ops that is not worth a copy in each of them.
+pub(crate) trait Part {
+    type Result;
+    /// Must be `#[inline(always)]`, as [`Exec::exec`].
+    fn run(self) -> Self::Result;
+}
+
+/// Runs a part of an op, compiled once for each level.
+#[inline(never)]
+pub(crate) fn run<P: Part>(part: P) -> P::Result {
+    match Level::detect() {
+        Level::Base => base_part(part),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: this CPU has the features.
+        Level::V3 => unsafe { v3_part(part) },
+    }
+}
+
+fn base_part<P: Part>(part: P) -> P::Result {
+    part.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+fn v3_part<P: Part>(part: P) -> P::Result {
+    part.run()
 }
 
 /// The handler of an op for a level.

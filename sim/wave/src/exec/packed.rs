@@ -4,14 +4,15 @@
 use super::extremum::Number;
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32, maximum32, minimum32};
 use super::half::{fma_bf16, fma16};
-use super::level::{Exec, Level, select};
+use super::level::{self, Exec, Level, Part, select};
 use super::small_float::ocp;
-use super::valu::{Bf16, Elem, F16, Finish, put_half, saturated_half, scalar, view};
+use super::valu::{Bf16, Elem, F16, Finish, View, put_half, saturated_half, scalar, view};
 use crate::hardware::mode;
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
-use crate::wave::{Group, Row, Wave};
+use crate::wave::{Group, NewRow, Row, Wave};
 use sim_isa::Op;
+use std::marker::PhantomData;
 
 /// A lane-wise op on each half.
 trait PackedOp {
@@ -282,26 +283,65 @@ impl<O: PairOp, const L: usize> Exec<L> for Pair<O> {
                 view::<u64, L>(&wave.v, &op.src[2], scalars[2], tc)
             },
         ];
-        let half = |select: u8, neg: u8| {
-            let rows = [0, 1, 2].map(|i| if select >> i & 1 != 0 { sources[i].high } else { sources[i].low });
-            let mut result = Row::<L>::ZERO;
-            for lane in 0..L {
-                let [a, b, c] =
-                    [0, 1, 2].map(|i| f32::from_bits(rows[i].0[lane]).modify(neg >> i & 1 != 0, false, flush));
-                let value = O::eval(a, b, c);
-                result.0[lane] = if finish.needed { value.finish(finish) } else { value }.to_bits();
-            }
-            result
-        };
         let (low, high) = if O::MOVES {
-            let dword = |i: usize| *if op.op_sel >> i & 1 != 0 { sources[i].high } else { sources[i].low };
-            (dword(0), dword(1))
+            (*chosen(&sources, op.op_sel, 0), *chosen(&sources, op.op_sel, 1))
+        } else if op.neg | op.neg_hi == 0 && !flush && !finish.needed {
+            (plain_half::<O, L>(&sources, op.op_sel), plain_half::<O, L>(&sources, op.op_sel_hi))
         } else {
-            (half(op.op_sel, op.neg), half(op.op_sel_hi, op.neg_hi))
+            let half = |select, neg| Half::<O, L> { sources, select, neg, flush, finish, op: PhantomData };
+            (level::run(half(op.op_sel, op.neg)), level::run(half(op.op_sel_hi, op.neg_hi)))
         };
         wave.put(op.dst as usize, &low);
         wave.put(op.dst as usize + 1, &high);
         Ok(())
+    }
+}
+
+/// The dword of source `i` that a bit of `select` chooses.
+#[inline(always)]
+fn chosen<'a, const L: usize>(sources: &[View<'a, L>; 3], select: u8, i: usize) -> &'a Row<L> {
+    if select >> i & 1 != 0 { sources[i].high } else { sources[i].low }
+}
+
+/// One of a pair's results, without modifiers.
+#[inline(always)]
+fn plain_half<O: PairOp, const L: usize>(sources: &[View<'_, L>; 3], select: u8) -> Row<L> {
+    let (a, b, c) = (chosen(sources, select, 0), chosen(sources, select, 1), chosen(sources, select, 2));
+    let mut result = NewRow::new();
+    for lane in 0..L {
+        let [a, b, c] = [a.0[lane], b.0[lane], c.0[lane]].map(f32::from_bits);
+        result.set(lane, O::eval(a, b, c).to_bits());
+    }
+    // SAFETY: all lanes are set.
+    unsafe { result.done() }
+}
+
+/// One of a pair's results.
+struct Half<'a, O, const L: usize> {
+    sources: [View<'a, L>; 3],
+    select: u8,
+    neg: u8,
+    flush: bool,
+    finish: Finish,
+    op: PhantomData<O>,
+}
+
+impl<O: PairOp, const L: usize> Part for Half<'_, O, L> {
+    type Result = Row<L>;
+    #[inline(always)]
+    fn run(self) -> Row<L> {
+        let Half { sources, select, neg, flush, finish, .. } = self;
+        let (a, b, c) = (chosen(&sources, select, 0), chosen(&sources, select, 1), chosen(&sources, select, 2));
+        let mut result = NewRow::new();
+        for lane in 0..L {
+            let x = f32::from_bits(a.0[lane]).modify(neg & 1 != 0, false, flush);
+            let y = f32::from_bits(b.0[lane]).modify(neg & 2 != 0, false, flush);
+            let z = f32::from_bits(c.0[lane]).modify(neg & 4 != 0, false, flush);
+            let value = O::eval(x, y, z);
+            result.set(lane, if finish.needed { value.finish(finish) } else { value }.to_bits());
+        }
+        // SAFETY: all lanes are set.
+        unsafe { result.done() }
     }
 }
 

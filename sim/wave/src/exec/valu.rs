@@ -3,11 +3,11 @@
 //! under EXEC.
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
-use super::level::{Exec, Level, select};
+use super::level::{self, Exec, Level, Part, select};
 use crate::hardware::mode;
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::{Src, SrcKind};
-use crate::wave::{Group, Row, Wave, row};
+use crate::wave::{Group, NewRow, Row, Wave, row};
 
 /// Final steps of a float result.
 #[derive(Clone, Copy)]
@@ -43,11 +43,86 @@ pub(crate) fn flushes<E: Elem, const L: usize>(wave: &Wave<L>) -> bool {
     E::FLUSH == 32 && wave.flush32 || E::FLUSH == 64 && wave.flush64
 }
 
-/// Finishes a result. Not inlined, as it is needed seldom and by every op.
-#[inline(never)]
-pub(crate) fn finish_rows<E: Elem, const L: usize>(low: &mut Row<L>, high: &mut Row<L>, how: Finish) {
-    for i in 0..L {
-        (low.0[i], high.0[i]) = E::from_bits(low.0[i], high.0[i]).finish(how).to_bits();
+/// Finishes a result, and writes it.
+struct Finishing<'a, E, const L: usize> {
+    wave: &'a mut Wave<L>,
+    op: &'a MicroOp<L>,
+    how: Finish,
+    elements: std::marker::PhantomData<E>,
+}
+
+impl<E: Elem, const L: usize> Part for Finishing<'_, E, L> {
+    type Result = ();
+    #[inline(always)]
+    fn run(self) {
+        let Finishing { wave, op, how, .. } = self;
+        let [low, high] = &wave.temp[0];
+        let mut result = Output::<L>::new();
+        for i in 0..L {
+            result.set::<E>(i, E::from_bits(low.0[i], if E::WIDE { high.0[i] } else { 0 }).finish(how));
+        }
+        // SAFETY: all lanes are set.
+        unsafe { result.put::<E>(wave, op) };
+    }
+}
+
+/// A result under way, in one or two registers.
+pub(crate) struct Output<const L: usize> {
+    low: NewRow<L>,
+    high: NewRow<L>,
+}
+
+impl<const L: usize> Output<L> {
+    #[inline(always)]
+    pub fn new() -> Self {
+        Output { low: NewRow::new(), high: NewRow::new() }
+    }
+
+    #[inline(always)]
+    pub fn set<E: Elem>(&mut self, lane: usize, value: E) {
+        let (low, high) = value.to_bits();
+        self.low.set(lane, low);
+        if E::WIDE {
+            self.high.set(lane, high);
+        }
+    }
+
+    /// Writes the result.
+    ///
+    /// # Safety
+    /// Each lane is set, with values of type `E`.
+    #[inline(always)]
+    pub unsafe fn put<E: Elem>(self, wave: &mut Wave<L>, op: &MicroOp<L>) {
+        // SAFETY: by this function's contract.
+        let low = unsafe { self.low.done() };
+        if E::WIDE {
+            // SAFETY: by this function's contract.
+            let high = unsafe { self.high.done() };
+            put_elem::<E, L>(wave, op, &low, &high);
+        } else {
+            put_elem::<E, L>(wave, op, &low, &low);
+        }
+    }
+
+    /// Finishes the result and writes it.
+    ///
+    /// # Safety
+    /// As of [`Self::put`].
+    #[inline(always)]
+    pub unsafe fn finish<E: Elem>(self, wave: &mut Wave<L>, op: &MicroOp<L>, how: Finish) {
+        if !how.needed {
+            // SAFETY: by this function's contract.
+            return unsafe { self.put::<E>(wave, op) };
+        }
+        // Through memory that is not on this function's stack: a result whose address is known to others would be
+        // written to the stack by those that are not finished, too.
+        // SAFETY: by this function's contract.
+        wave.temp[0][0] = unsafe { self.low.done() };
+        if E::WIDE {
+            // SAFETY: by this function's contract.
+            wave.temp[0][1] = unsafe { self.high.done() };
+        }
+        level::run(Finishing::<E, L> { wave, op, how, elements: std::marker::PhantomData });
     }
 }
 
@@ -371,13 +446,13 @@ pub(crate) fn view<'a, E: Elem, const L: usize>(
 #[inline(always)]
 pub(crate) fn operands<'a, A: Elem, B: Elem, C: Elem, const L: usize>(
     wave: &'a mut Wave<L>,
-    op: &MicroOp<L>,
+    op: &'a MicroOp<L>,
 ) -> [View<'a, L>; 3] {
     let scalars =
         [scalar::<A, L>(wave, &op.src[0]), scalar::<B, L>(wave, &op.src[1]), scalar::<C, L>(wave, &op.src[2])];
     let flush = [flushes::<A, L>(wave), flushes::<B, L>(wave), flushes::<C, L>(wave)];
     let Wave { v, temp: [ta, tb, tc], .. } = wave;
-    if op.plain && !flush[0] && !flush[1] && !flush[2] {
+    if op.neg | op.abs == 0 && !flush[0] && !flush[1] && !flush[2] {
         return [
             view::<A, L>(v, &op.src[0], scalars[0], ta),
             view::<B, L>(v, &op.src[1], scalars[1], tb),
@@ -400,58 +475,84 @@ struct Modify {
     flush: bool,
 }
 
-/// One source with its modifiers applied, in `temps`. Not inlined, as every op needs it.
-#[inline(never)]
+/// One source with its modifiers applied, in `temps`.
+#[inline(always)]
 fn modified<'a, E: Elem, const L: usize>(
-    v: &[Row<L>],
-    src: &Src,
+    v: &'a [Row<L>],
+    src: &'a Src,
     scalar: u64,
     temps: &'a mut [Row<L>; 2],
     how: Modify,
 ) -> View<'a, L> {
-    if E::USED {
+    if !E::USED {
+        return View { low: &temps[0], high: &temps[1], shift: 0 };
+    }
+    level::run(Modified::<E, L> { v, src, scalar, temps, how, elements: std::marker::PhantomData })
+}
+
+struct Modified<'a, E, const L: usize> {
+    v: &'a [Row<L>],
+    src: &'a Src,
+    scalar: u64,
+    temps: &'a mut [Row<L>; 2],
+    how: Modify,
+    elements: std::marker::PhantomData<E>,
+}
+
+impl<'a, E: Elem, const L: usize> Part for Modified<'a, E, L> {
+    type Result = View<'a, L>;
+    #[inline(always)]
+    fn run(self) -> View<'a, L> {
+        let Modified { v, src, scalar, temps, how, .. } = self;
         let mut broadcast = [Row::ZERO; 2];
         let plain = view::<E, L>(v, src, scalar, &mut broadcast);
         let [low, high] = temps;
         for i in 0..L {
-            (low.0[i], high.0[i]) = E::modify_bits(plain.bits::<E>(i), how.neg, how.abs, how.flush);
+            let bits = E::modify_bits(plain.bits::<E>(i), how.neg, how.abs, how.flush);
+            low.0[i] = bits.0;
+            if E::WIDE {
+                high.0[i] = bits.1;
+            }
         }
+        View { low, high, shift: 0 }
     }
-    View { low: &temps[0], high: &temps[1], shift: 0 }
 }
 
 impl<O: VOp, const L: usize> Exec<L> for Valu<O> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let finish = Finish::new::<O::R, L>(wave, group, op);
-        let saturates = wave.saturates;
+        if O::R::SATURATES && wave.saturates {
+            saturating::<O, L>(wave, op, finish);
+            return Ok(());
+        }
         let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
-        let mut low = Row::<L>::ZERO;
-        let mut high = Row::<L>::ZERO;
+        let mut result = Output::new();
         for i in 0..L {
-            (low.0[i], high.0[i]) = O::eval(a.get(i), b.get(i), c.get(i)).to_bits();
+            result.set(i, O::eval(a.get(i), b.get(i), c.get(i)));
         }
-        if O::R::SATURATES && saturates {
-            saturate_row::<O, L>(&mut low, [a, b, c]);
-        }
-        if finish.needed {
-            finish_rows::<O::R, L>(&mut low, &mut high, finish);
-        }
-        put_elem::<O::R, L>(wave, op, &low, &high);
+        // SAFETY: all lanes are set.
+        unsafe { result.finish::<O::R>(wave, op, finish) };
         Ok(())
     }
 }
 
-/// Applies FP16_OVFL to the results of an op on these sources. Not inlined, as it is needed seldom.
+/// An op under FP16_OVFL. Not inlined, as it is needed seldom.
 #[cold]
 #[inline(never)]
-fn saturate_row<O: VOp, const L: usize>(result: &mut Row<L>, [a, b, c]: [View<'_, L>; 3]) {
-    for (lane, bits) in result.0.iter_mut().enumerate() {
+fn saturating<O: VOp, const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, finish: Finish) {
+    let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
+    let mut result = Output::new();
+    for lane in 0..L {
+        let (bits, high) = O::eval(a.get(lane), b.get(lane), c.get(lane)).to_bits();
         let (a, b, c) = (a.get::<O::A>(lane).floats(), b.get::<O::B>(lane).floats(), c.get::<O::C>(lane).floats());
         let is_finite = [a, b, c].as_flattened().iter().all(|value| value.is_finite());
         let values = if O::B::USED { [a[0], b[0]] } else { a };
-        *bits = O::R::saturate(*bits, values, is_finite);
+        result.low.set(lane, O::R::saturate(bits, values, is_finite));
+        result.high.set(lane, high);
     }
+    // SAFETY: all lanes are set.
+    unsafe { result.finish::<O::R>(wave, op, finish) };
 }
 
 /// Writes a result in one or two registers, or half of one.
@@ -460,8 +561,12 @@ pub(crate) fn put_elem<E: Elem, const L: usize>(wave: &mut Wave<L>, op: &MicroOp
     let dst = op.dst as usize;
     if E::HALF {
         if op.dst_clears {
-            let low = Row(low.0.map(|x| x & 0xffff));
-            wave.put(dst, &low);
+            let mut cleared = NewRow::new();
+            for i in 0..L {
+                cleared.set(i, low.0[i] & 0xffff);
+            }
+            // SAFETY: all lanes are set.
+            wave.put(dst, &unsafe { cleared.done() });
         } else {
             put_half(wave, dst, op.dst_high, low);
         }
@@ -478,9 +583,10 @@ pub(crate) fn put_elem<E: Elem, const L: usize>(wave: &mut Wave<L>, op: &MicroOp
 pub(crate) fn put_half<const L: usize>(wave: &mut Wave<L>, dst: usize, high: bool, value: &Row<L>) {
     let (shift, keep) = if high { (16, 0x0000_ffff) } else { (0, 0xffff_0000) };
     let old = &wave.v[dst];
-    let mut merged = Row::<L>::ZERO;
+    let mut merged = NewRow::new();
     for i in 0..L {
-        merged.0[i] = old.0[i] & keep | (value.0[i] & 0xffff) << shift;
+        merged.set(i, old.0[i] & keep | (value.0[i] & 0xffff) << shift);
     }
-    wave.put(dst, &merged);
+    // SAFETY: all lanes are set.
+    wave.put(dst, &unsafe { merged.done() });
 }
