@@ -10,12 +10,14 @@
 
 use super::float::{bf16_to_f32, half_to_f32};
 use super::level::{Exec, Level, select};
+use super::outer::{self, Host, Strip};
 use super::small_float::{bf8_to_f32, fp8_to_f32};
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
 use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 use std::any::Any;
+use std::mem::MaybeUninit;
 
 /// Lanes of a wave that has matrix ops.
 pub(super) const LANES: usize = 64;
@@ -40,6 +42,8 @@ pub(super) trait Elements {
     fn read(bits: u64) -> Self::Sum;
     fn write(sum: Self::Sum) -> u64;
     fn step(a: Self::Factor, b: Self::Factor, c: Self::Sum) -> Self::Sum;
+    /// The pointers, if factors and sums are f32.
+    fn floats(a: *const Self::Factor, b: *const Self::Factor) -> Option<(*const f32, *const f32)>;
 }
 
 macro_rules! elements {
@@ -71,6 +75,10 @@ macro_rules! elements {
             fn step(a: $factor, b: $factor, c: $sum) -> $sum {
                 Sum::step(a, b, c)
             }
+            #[inline(always)]
+            fn floats(a: *const $factor, b: *const $factor) -> Option<(*const f32, *const f32)> {
+                <$sum as Sum>::IS_F32.then_some((a.cast(), b.cast()))
+            }
         }
     )*};
 }
@@ -80,12 +88,14 @@ pub(super) use elements;
 /// Accumulator type. Steps go through the inner dimension in order, each a fused multiply-add: the documents leave the
 /// hardware's order and intermediate precision open.
 pub(super) trait Sum {
+    const IS_F32: bool = false;
     fn read(bits: u64) -> Self;
     fn write(self) -> u64;
     fn step(a: Self, b: Self, c: Self) -> Self;
 }
 
 impl Sum for f32 {
+    const IS_F32: bool = true;
     #[inline(always)]
     fn read(bits: u64) -> Self {
         f32::from_bits(bits as u32)
@@ -155,7 +165,7 @@ fn xf32(bits: u32) -> f32 {
 
 /// Modifiers that choose other blocks or lanes than an element's own.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Broadcast {
+struct Broadcast {
     /// Groups of 2^cbsz blocks share one block of A.
     cbsz: u8,
     /// Index in the group.
@@ -201,34 +211,100 @@ fn place<E: Elements, const M: usize>(i: usize, b: usize) -> (usize, usize) {
     (register, lane)
 }
 
+/// Elements of A or B that a lane has at most.
+const MOST: usize = 32;
+
+/// The elements of A or B, ready to be multiplied: those of all lanes at the first place, then at the second one, and
+/// so on. Not zeroed: a lane has as many as its op says.
+struct Factors<E: Elements>([MaybeUninit<[E::Factor; LANES]>; MOST]);
+
+impl<E: Elements> Factors<E> {
+    /// `flip` inverts bits of each element.
+    #[inline(always)]
+    fn new(rows: &Rows, per_lane: usize, flip: u64, convert: impl Fn(u64) -> E::Factor) -> Self {
+        let mut factors = Factors([const { MaybeUninit::uninit() }; MOST]);
+        for (at, lanes) in factors.0[..per_lane].iter_mut().enumerate() {
+            let first = at * E::BITS;
+            let low = &rows[first / 32];
+            let high = if E::BITS == 64 { &rows[first / 32 + 1] } else { low };
+            let lanes = lanes.as_mut_ptr().cast::<E::Factor>();
+            for lane in 0..LANES {
+                let bits = u64::from(low.0[lane]) >> (first % 32);
+                let bits = if E::BITS == 64 { bits | u64::from(high.0[lane]) << 32 } else { bits };
+                // SAFETY: the array has an element for each lane.
+                unsafe { lanes.add(lane).write(convert(bits ^ flip)) };
+            }
+        }
+        factors
+    }
+
+    /// Takes each lane's elements from another lane.
+    #[inline(never)]
+    fn permute(&mut self, per_lane: usize, from: impl Fn(usize) -> usize) {
+        for lanes in &mut self.0[..per_lane] {
+            // SAFETY: `new` has written as many.
+            let old = unsafe { lanes.assume_init() };
+            lanes.write(std::array::from_fn(|lane| old[from(lane)]));
+        }
+    }
+
+    fn first(&self) -> *const E::Factor {
+        self.0.as_ptr().cast()
+    }
+}
+
+/// [`multiply`] of one block.
+#[inline(always)]
+pub(super) fn multiply_rows<E: Elements, const M: usize, const K: usize>(a: &Rows, b: &Rows, d: &mut Rows) {
+    let per_lane = K * M / LANES;
+    let (a, b) = (Factors::<E>::new(a, per_lane, 0, E::a), Factors::<E>::new(b, per_lane, 0, E::b));
+    multiply::<E, M, K, 1>(&a, &b, Broadcast::default(), d);
+}
+
 /// D = A·B + C in `d`, which holds C.
 #[inline(always)]
-pub(super) fn multiply<E: Elements, const M: usize, const K: usize, const B: usize>(
-    a: &Rows,
-    b: &Rows,
+fn multiply<E: Elements, const M: usize, const K: usize, const B: usize>(
+    a: &Factors<E>,
+    b: &Factors<E>,
     how: Broadcast,
     d: &mut Rows,
 ) {
     let per_lane = K * M * B / LANES;
-    let lane = |block: usize, k: usize, i: usize| i + M * block + M * B * (k / per_lane);
+    let first = |block: usize, k: usize| k % per_lane * LANES + M * block + M * B * (k / per_lane);
     for block in 0..B {
-        let mut columns = [[E::Factor::default(); M]; K];
-        for (k, column) in columns.iter_mut().enumerate() {
-            for (j, value) in column.iter_mut().enumerate() {
-                *value = E::b(element::<E>(b, how.lane(lane(block, k, j)), k % per_lane));
-            }
-        }
         let from = how.block(block) % B;
+        let places: [(usize, usize); K] = std::array::from_fn(|k| (first(from, k), first(block, k)));
+        if M.is_multiple_of(outer::WIDTH)
+            && let Some((a, b)) = E::floats(a.first(), b.first())
+        {
+            let host = Host::detect();
+            for i in (0..M).step_by(outer::ROWS) {
+                let (register, lane) = place::<E, M>(i, block);
+                let d = d[register..register + outer::ROWS].as_mut_ptr().cast::<f32>();
+                for column in (0..M).step_by(outer::WIDTH) {
+                    // SAFETY: the factors of all k have been written, the rows of a strip are in registers that follow
+                    // each other, and the host is this one.
+                    unsafe {
+                        let (a, b, d) = (a.add(i), b.add(column), d.add(lane + column));
+                        outer::add_f32(host, Strip { a, b, places: &places, d, stride: LANES });
+                    }
+                }
+            }
+            continue;
+        }
+        let (a, b) = (a.first(), b.first());
         for i in 0..M {
             let (register, first) = place::<E, M>(i, block);
             let mut sums = [E::Sum::default(); M];
             for (j, sum) in sums.iter_mut().enumerate() {
                 *sum = E::read(element_of_sum::<E>(d, register, first + j));
             }
-            for (k, column) in columns.iter().enumerate() {
-                let factor = E::a(element::<E>(a, lane(from, k, i), k % per_lane));
-                for (sum, value) in sums.iter_mut().zip(column) {
-                    *sum = E::step(factor, *value, *sum);
+            for (from, column) in places {
+                // SAFETY: the factors of all k have been written.
+                let factor = unsafe { a.add(from + i).read() };
+                for (j, sum) in sums.iter_mut().enumerate() {
+                    // SAFETY: as above.
+                    *sum = E::step(factor, unsafe { b.add(column + j).read() }, *sum);
                 }
             }
             for (j, sum) in sums.into_iter().enumerate() {
@@ -271,35 +347,32 @@ impl<E: Elements, const M: usize, const K: usize, const B: usize, const L: usize
 /// Reads the operands of a matrix op and writes its result.
 #[inline(always)]
 fn product<E: Elements, const M: usize, const K: usize, const B: usize>(wave: &mut Wave<LANES>, op: &MicroOp<LANES>) {
-    let flip = |row: &mut Row<LANES>, negative: bool| {
-        if negative {
+    let sign = |source: usize| if E::WIDE && op.neg >> source & 1 != 0 { 1 << (E::BITS - 1) } else { 0 };
+    let per_lane = K * M * B / LANES;
+    // All of A and B is read before D is written, which may overlap them.
+    let a = Factors::<E>::new(&wave.v[op.src[0].reg as usize..], per_lane, sign(0), E::a);
+    let mut b = Factors::<E>::new(&wave.v[op.src[1].reg as usize..], per_lane, sign(1), E::b);
+    let how = Broadcast { cbsz: op.matrix.cbsz, abid: op.matrix.abid, blgp: op.matrix.blgp };
+    if how.blgp != 0 {
+        b.permute(per_lane, |lane| how.lane(lane));
+    }
+    let registers = M * M * B / LANES * if E::WIDE { 2 } else { 1 };
+    let (c, first) = (&op.src[2], op.dst as usize);
+    if c.kind != SrcKind::Vgpr {
+        let bits = wave.s64(c);
+        for (n, row) in wave.v[first..first + registers].iter_mut().enumerate() {
+            *row = Row([(bits >> if E::WIDE { 32 * (n % 2) } else { 0 }) as u32; LANES]);
+        }
+    } else if c.reg != op.dst {
+        wave.v.copy_within(c.reg as usize..c.reg as usize + registers, first);
+    }
+    let d = &mut wave.v[first..first + registers];
+    if sign(2) != 0 {
+        for row in d.iter_mut().skip(1).step_by(2) {
             row.0.iter_mut().for_each(|x| *x ^= 1 << 31);
         }
-    };
-    // A and B are copied, as D may overlap them.
-    let registers = (K * M * B / LANES * E::BITS).div_ceil(32);
-    let factors = |at: usize| {
-        std::array::from_fn(|n| if n < registers { wave.v[op.src[at].reg as usize + n] } else { Row::ZERO })
-    };
-    let (mut a, mut b): ([Row<LANES>; 4], [Row<LANES>; 4]) = (factors(0), factors(1));
-    let registers = M * M * B / LANES * if E::WIDE { 2 } else { 1 };
-    let mut d = [Row::ZERO; 32];
-    let d = &mut d[..registers];
-    for (n, row) in d.iter_mut().enumerate() {
-        *row = match op.src[2].kind {
-            SrcKind::Vgpr => wave.v[op.src[2].reg as usize + n],
-            _ => Row([(wave.s64(&op.src[2]) >> if E::WIDE { 32 * (n % 2) } else { 0 }) as u32; LANES]),
-        };
     }
-    if E::WIDE {
-        flip(&mut a[1], op.neg & 1 != 0);
-        flip(&mut b[1], op.neg & 2 != 0);
-        d.iter_mut().skip(1).step_by(2).for_each(|row| flip(row, op.neg & 4 != 0));
-    }
-    let how = Broadcast { cbsz: op.matrix.cbsz, abid: op.matrix.abid, blgp: op.matrix.blgp };
     multiply::<E, M, K, B>(&a, &b, how, d);
-    let first = op.dst as usize;
-    wave.v[first..first + registers].copy_from_slice(d);
 }
 
 /// A matrix op whose A is sparse: of each four elements of a row two are there, and source 2 tells in two bits which
@@ -335,7 +408,7 @@ fn sparse_product<E: Elements, const M: usize, const K: usize>(wave: &mut Wave<L
     }
     let b: [Row<LANES>; 4] = std::array::from_fn(|n| wave.v[registers(1) + n]);
     let d = op.dst as usize;
-    multiply::<E, M, K, 1>(&a, &b, Broadcast::default(), &mut wave.v[d..d + M * M / LANES]);
+    multiply_rows::<E, M, K>(&a, &b, &mut wave.v[d..d + M * M / LANES]);
 }
 
 macro_rules! products {

@@ -3,7 +3,7 @@
 //! of twice the inner dimension, whose dense ones have the layout of the others.
 
 use super::level::{Exec, Level, select};
-use super::mfma::{Broadcast, Elements, LANES, Product, Sparse, Sum, element, elements, multiply, products};
+use super::mfma::{Elements, LANES, Product, Sparse, Sum, element, elements, multiply_rows, products};
 use super::small_float::ocp;
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::wave::{Group, Row, Wave};
@@ -131,5 +131,5 @@ fn sparse_product<E: Elements, const M: usize, const K: usize>(wave: &mut Wave<L
         }
     }
     let d = op.dst as usize;
-    multiply::<E, M, K, 1>(&a, &b, Broadcast::default(), &mut wave.v[d..d + M * M / LANES]);
+    multiply_rows::<E, M, K>(&a, &b, &mut wave.v[d..d + M * M / LANES]);
 }

@@ -28,6 +28,7 @@ mod memory;
 mod mfma;
 mod mfma_cdna4;
 mod mfma_scaled;
+mod outer;
 mod packed;
 mod reach;
 mod salu;

@@ -8,12 +8,15 @@
 //! the half of it that `op_sel` bit 2 chooses, later two rows in each register.
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
+use super::level::{self, Part};
+use super::outer::{self, Host, Strip};
 use super::small_float::ocp;
 use crate::fault::FaultKind;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
 use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
+use std::marker::PhantomData;
 
 /// Layout of the tiles' elements in lanes and registers.
 trait Layout {
@@ -378,6 +381,114 @@ fn line<T: Layout, E: Element, const K: usize, const L: usize>(
     })
 }
 
+/// Rows of 16 sums.
+type Tile = [[f64; 16]; 16];
+
+/// The elements of 16 rows of a dense A, or columns of B, in f64: those at the first k, then those at the second one.
+struct Unpack<'a, E, const L: usize> {
+    rows: &'a [Row<L>],
+    /// First lane and place in it of each k, and whether its sign is changed.
+    places: &'a [(usize, usize, bool)],
+    elements: &'a mut [[f64; 16]],
+    of: PhantomData<E>,
+}
+
+impl<E: Element, const L: usize> Part for Unpack<'_, E, L> {
+    type Result = ();
+    #[inline(always)]
+    fn run(self) {
+        for (&(lane, place, neg), elements) in self.places.iter().zip(self.elements) {
+            let first = place * E::BITS;
+            let words = &self.rows[first / 32].0[lane..lane + 16];
+            let sign = u64::from(neg) << 63;
+            for (element, word) in elements.iter_mut().zip(words) {
+                let value = f64::from(E::get(word >> (first % 32)));
+                *element = f64::from_bits(value.to_bits() ^ sign);
+            }
+        }
+    }
+}
+
+/// Sums from the registers of C in 32 bits, with its modifiers.
+struct FromC<'a, const L: usize> {
+    c: &'a [Row<L>],
+    row: fn(usize, usize, usize) -> usize,
+    clear: u32,
+    flip: u32,
+    sums: &'a mut Tile,
+}
+
+impl<const L: usize> Part for FromC<'_, L> {
+    type Result = ();
+    #[inline(always)]
+    fn run(self) {
+        for (r, row) in self.c.iter().enumerate() {
+            for (n, words) in row.0.as_chunks::<16>().0.iter().enumerate() {
+                let sums = &mut self.sums[(self.row)(r, 16 * n, L) % 16];
+                for (sum, word) in sums.iter_mut().zip(words) {
+                    *sum = f64::from(f32::from_bits((word & !self.clear) ^ self.flip));
+                }
+            }
+        }
+    }
+}
+
+/// The registers of D in 32 bits from sums.
+struct ToD<'a, const L: usize> {
+    d: &'a mut [Row<L>],
+    row: fn(usize, usize, usize) -> usize,
+    sums: &'a Tile,
+}
+
+impl<const L: usize> Part for ToD<'_, L> {
+    type Result = ();
+    #[inline(always)]
+    fn run(self) {
+        for (r, row) in self.d.iter_mut().enumerate() {
+            for (n, words) in row.0.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+                let sums = &self.sums[(self.row)(r, 16 * n, L) % 16];
+                for (word, sum) in words.iter_mut().zip(sums) {
+                    *word = (*sum as f32).to_bits();
+                }
+            }
+        }
+    }
+}
+
+/// True if A is dense, and A and B are in registers.
+#[inline(always)]
+fn is_dense<T: Layout, const L: usize>(op: &MicroOp<L>) -> bool {
+    !T::SPARSE && op.src[..2].iter().all(|src| src.kind == SrcKind::Vgpr)
+}
+
+/// Adds the products of a dense A and B to `sums`, as [`products`] does.
+#[inline(always)]
+fn add_products<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
+    wave: &Wave<L>,
+    op: &MicroOp<L>,
+    sums: &mut Tile,
+) {
+    let places = |i: usize, bits: usize| -> [(usize, usize, bool); K] {
+        std::array::from_fn(|k| {
+            let (lane, place) = T::factor(k, K, L, bits);
+            let neg = if place % 2 == 0 || bits == 32 { op.neg } else { op.neg_hi };
+            (lane, place, bits >= 16 && neg >> i & 1 != 0)
+        })
+    };
+    let (mut a, mut b) = ([[0.0; 16]; K], [[0.0; 16]; K]);
+    let rows = |i: usize| &wave.v[op.src[i].reg as usize..];
+    level::run(Unpack::<A, L> { rows: rows(0), places: &places(0, A::BITS), elements: &mut a, of: PhantomData });
+    level::run(Unpack::<B, L> { rows: rows(1), places: &places(1, B::BITS), elements: &mut b, of: PhantomData });
+    let places: [(usize, usize); K] = std::array::from_fn(|k| (16 * k, 16 * k));
+    let host = Host::detect();
+    for strip in (0..16).step_by(outer::ROWS) {
+        let (a, b) = (a.as_flattened()[strip..].as_ptr(), b.as_flattened().as_ptr());
+        let d = sums[strip..strip + outer::ROWS].as_mut_ptr().cast();
+        // SAFETY: A and B have 16 elements for each k, a strip of `sums` has rows of 16. The host is this one.
+        unsafe { outer::add_f64(host, Strip { a, b, places: &places, d, stride: 16 }) };
+    }
+}
+
 /// All products of rows and columns, on top of `c`, in f64 (the hardware's order and intermediate precision are not
 /// documented). Those past the wave's rows are left out.
 fn products<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
@@ -385,10 +496,25 @@ fn products<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
     op: &MicroOp<L>,
     c: impl Fn(usize, usize) -> f32,
 ) -> [[f32; L]; 8] {
+    let mut result = [[0.0; L]; 8];
+    if is_dense::<T, L>(op) {
+        let mut sums = [[0.0; 16]; 16];
+        for r in 0..rows(L) {
+            for lane in 0..L {
+                sums[T::row(r, lane, L)][lane % 16] = f64::from(c(r, lane));
+            }
+        }
+        add_products::<T, A, B, K, L>(wave, op, &mut sums);
+        for (r, result) in result[..rows(L)].iter_mut().enumerate() {
+            for (lane, result) in result.iter_mut().enumerate() {
+                *result = sums[T::row(r, lane, L)][lane % 16] as f32;
+            }
+        }
+        return result;
+    }
     let lines: [[f32; K]; 16] = std::array::from_fn(|m| line::<T, A, K, L>(wave, op, 0, m));
     let columns: [[f32; K]; 16] = std::array::from_fn(|n| line::<T, B, K, L>(wave, op, 1, n));
     let met: [[usize; K]; 16] = std::array::from_fn(|m| met::<T, K, L>(wave, op, A::BITS, m));
-    let mut result = [[0.0; L]; 8];
     for (r, result) in result[..rows(L)].iter_mut().enumerate() {
         for (lane, result) in result.iter_mut().enumerate() {
             let m = T::row(r, lane, L);
@@ -412,6 +538,19 @@ fn float32<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     check_set::<T, L>(op)?;
+    let c = &op.src[2];
+    if is_dense::<T, L>(op) {
+        let (clear, flip) = (u32::from(op.neg_hi & 4 != 0) << 31, u32::from(op.neg & 4 != 0) << 31);
+        let mut sums = [[f64::from(c_modified(op, f32::from_bits(wave.s32(c)))); 16]; 16];
+        if c.kind == SrcKind::Vgpr {
+            let c = &wave.v[c.reg as usize..c.reg as usize + rows(L)];
+            level::run(FromC { c, row: T::row, clear, flip, sums: &mut sums });
+        }
+        add_products::<T, A, B, K, L>(wave, op, &mut sums);
+        let d = &mut wave.v[op.dst as usize..op.dst as usize + rows(L)];
+        level::run(ToD { d, row: T::row, sums: &sums });
+        return Ok(());
+    }
     let d =
         products::<T, A, B, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(start::<T, L>(wave, op, r, lane))));
     for (r, row) in d[..rows(L)].iter().enumerate() {
