@@ -53,6 +53,17 @@ fn add_offsets<const L: usize>(
     (first, last)
 }
 
+/// Addresses as the sum of a base and 32-bit offsets, which are a register's lanes plus an immediate, wrapping around.
+pub(super) struct Offsets {
+    pub base: u64,
+    pub register: usize,
+    pub immediate: u32,
+    /// Bytes from the base on that can be accessed.
+    pub limit: u64,
+    /// The access counts in [`Wave::global_accesses`].
+    pub is_global: bool,
+}
+
 /// A kind of vector memory instruction.
 pub(super) trait Space {
     /// Computes [`Wave::addresses`] of an access of `size` bytes.
@@ -62,6 +73,12 @@ pub(super) trait Space {
         op: &MicroOp<L>,
         size: u32,
     ) -> Result<Lanes, Stop>;
+
+    /// The access' addresses as a base and offsets, if they are of this kind. Does not change the wave.
+    #[inline(always)]
+    fn offsets<const L: usize>(_: &Wave<L>, _: &Group<'_>, _: &MicroOp<L>) -> Option<Offsets> {
+        None
+    }
 }
 
 /// [`Space::addresses`] for accesses that are not worth a copy of it.
@@ -92,6 +109,35 @@ impl Space for Global {
             Some(span) => Lanes { host: lanes, beyond: 0, local: 0, span },
             None => Lanes::host(wave, lanes),
         })
+    }
+
+    #[inline(always)]
+    fn offsets<const L: usize>(wave: &Wave<L>, group: &Group<'_>, op: &MicroOp<L>) -> Option<Offsets> {
+        let [vector, _, scalar, _] = &op.src;
+        let register = vector.reg as usize;
+        if vector.kind != SrcKind::Vgpr {
+            return None;
+        }
+        let base = if scalar.kind == SrcKind::None {
+            // Addresses with the upper half in common.
+            let high = &wave.v[register + 1];
+            let upper = high.0[(wave.exec().trailing_zeros() as usize).min(L - 1)];
+            let mut differ = 0;
+            for (&high, &mask) in high.0.iter().zip(&wave.mask.0) {
+                differ |= (high ^ upper) & mask;
+            }
+            if differ != 0 {
+                return None;
+            }
+            u64::from(upper) << 32
+        } else if group.target == Target::Gfx1250 {
+            // Its offsets have a sign.
+            return None;
+        } else {
+            wave.s64(scalar)
+        };
+        let base = base.wrapping_add_signed(op.mem.offset.into());
+        Some(Offsets { base, register, immediate: 0, limit: u64::MAX, is_global: true })
     }
 }
 
@@ -285,6 +331,24 @@ impl Space for Buffer {
             return Ok(bounded(wave, size));
         }
         general(wave, op, base, stride, (select, records), size)
+    }
+
+    #[inline(always)]
+    fn offsets<const L: usize>(wave: &Wave<L>, group: &Group<'_>, op: &MicroOp<L>) -> Option<Offsets> {
+        let [vector, _, resource, scalar] = &op.src;
+        let slot = resource.reg as usize;
+        let [word1, records, word3] = [wave.s[slot + 1], wave.s[slot + 2], wave.s[slot + 3]];
+        let (gfx9, before_gfx11) = (group.target.is_gfx9(), group.target.is_before_gfx11());
+        let swizzled = word1 >> if before_gfx11 { 31 } else { 30 } != 0;
+        let is_raw = if gfx9 { true } else { word1 >> 16 & 0x3fff == 0 && word3 >> 28 & 3 == bounds::BYTES };
+        let thread_id_enabled = word3 >> 23 & 1 != 0;
+        let is_plain = op.mem.offen && !op.mem.idxen && !op.mem.tfe && !swizzled && !thread_id_enabled;
+        if !is_raw || !is_plain || group.target == Target::Gfx1250 {
+            return None;
+        }
+        let base = (wave.slot64(slot) & 0xffff_ffff_ffff) + u64::from(wave.s32(scalar));
+        let (register, immediate) = (vector.reg as usize, op.mem.offset as u32);
+        Some(Offsets { base, register, immediate, limit: records.into(), is_global: false })
     }
 }
 

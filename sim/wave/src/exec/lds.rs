@@ -5,8 +5,9 @@ use super::access::{extend, place};
 use super::atomic::{self, Rmw, Word, operand};
 use super::lanes::{all_lanes, each_lane};
 use super::level::{Exec, Level, select};
+use super::span::{Place, Small, Span, move_small};
 use super::transpose;
-use crate::fault::FaultKind;
+use crate::fault::{Access, FaultKind};
 use crate::hardware::slot;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::wave::{Group, Row, Wave};
@@ -24,14 +25,14 @@ pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>
         Op::DsStoreB64 => select::<Store<2>, L>(level),
         Op::DsStoreB96 => select::<Store<3>, L>(level),
         Op::DsStoreB128 => select::<Store<4>, L>(level),
-        Op::DsLoad2addrB32 => load2::<1, 1, L>,
-        Op::DsLoad2addrStride64B32 => load2::<1, 64, L>,
-        Op::DsLoad2addrB64 => load2::<2, 1, L>,
-        Op::DsLoad2addrStride64B64 => load2::<2, 64, L>,
-        Op::DsStore2addrB32 => store2::<1, 1, L>,
-        Op::DsStore2addrStride64B32 => store2::<1, 64, L>,
-        Op::DsStore2addrB64 => store2::<2, 1, L>,
-        Op::DsStore2addrStride64B64 => store2::<2, 64, L>,
+        Op::DsLoad2addrB32 => select::<Load2<1, 1>, L>(level),
+        Op::DsLoad2addrStride64B32 => select::<Load2<1, 64>, L>(level),
+        Op::DsLoad2addrB64 => select::<Load2<2, 1>, L>(level),
+        Op::DsLoad2addrStride64B64 => select::<Load2<2, 64>, L>(level),
+        Op::DsStore2addrB32 => select::<Store2<1, 1>, L>(level),
+        Op::DsStore2addrStride64B32 => select::<Store2<1, 64>, L>(level),
+        Op::DsStore2addrB64 => select::<Store2<2, 1>, L>(level),
+        Op::DsStore2addrStride64B64 => select::<Store2<2, 64>, L>(level),
         Op::DsLoadTr16B128 => transposed_tile::<16, 4, L>,
         Op::DsLoadTr16B64 => transposed_tile::<16, 2, L>,
         Op::DsLoadTr8B64 => transposed_tile::<8, 2, L>,
@@ -206,6 +207,11 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Load<DWORDS> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let dst = op.dst as usize;
+        if let Some(span) = Span::of_lds(wave, group, op, op.mem.offset as u32, 4 * DWORDS) {
+            // SAFETY: the span is in the group segment.
+            unsafe { span.load::<DWORDS>(wave, dst) };
+            return Ok(());
+        }
         for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
             let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS)?;
             // The destination may be the address register: each lane's address is read before it is overwritten.
@@ -239,6 +245,11 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Store<DWORDS> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let data = op.src[1].reg as usize;
+        if let Some(span) = Span::of_lds(wave, group, op, op.mem.offset as u32, 4 * DWORDS) {
+            // SAFETY: the span is in the group segment.
+            unsafe { span.store::<DWORDS>(wave, data) };
+            return Ok(());
+        }
         for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
             let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS)?;
             for (i, row) in wave.v[data..data + DWORDS].iter().enumerate() {
@@ -255,40 +266,75 @@ fn offsets<const DWORDS: usize, const STRIDE: usize, const L: usize>(op: &MicroO
     [(op.mem.offset as u32 & 0xff) * scale, (op.mem.offset as u32 >> 8 & 0xff) * scale]
 }
 
-fn load2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
-    wave: &mut Wave<L>,
-    group: &mut Group<'_>,
-    op: &MicroOp<L>,
-) -> Step {
-    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-        // The destination may be the address register.
-        let places = offsets::<DWORDS, STRIDE, L>(op).map(|offset| address(wave, op, lane, offset));
-        for (n, place) in places.into_iter().enumerate() {
-            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
-            for i in 0..DWORDS {
-                wave.v[op.dst as usize + n * DWORDS + i].0[lane] = dword(bytes, i);
+struct Load2<const DWORDS: usize, const STRIDE: usize>;
+
+impl<const DWORDS: usize, const STRIDE: usize, const L: usize> Exec<L> for Load2<DWORDS, STRIDE> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let dst = op.dst as usize;
+        // The destination may be the address register, so that both spans are found before the first load.
+        let spans = offsets::<DWORDS, STRIDE, L>(op).map(|offset| Span::of_lds(wave, group, op, offset, 4 * DWORDS));
+        if let [Some(first), Some(second)] = spans {
+            // SAFETY: the spans are in the group segment.
+            unsafe {
+                first.load::<DWORDS>(wave, dst);
+                second.load::<DWORDS>(wave, dst + DWORDS);
+            }
+            return Ok(());
+        }
+        for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+            let places = offsets::<DWORDS, STRIDE, L>(op).map(|offset| address(wave, op, lane, offset));
+            for (n, place) in places.into_iter().enumerate() {
+                let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
+                for i in 0..DWORDS {
+                    wave.v[dst + n * DWORDS + i].0[lane] = dword(bytes, i);
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
-fn store2<const DWORDS: usize, const STRIDE: usize, const L: usize>(
-    wave: &mut Wave<L>,
-    group: &mut Group<'_>,
-    op: &MicroOp<L>,
-) -> Step {
-    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-        for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
-            let place = address(wave, op, lane, offset);
-            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
-            for i in 0..DWORDS {
-                let value = wave.v[op.src[1 + n].reg as usize + i].0[lane];
-                bytes[4 * i..4 * i + 4].copy_from_slice(&value.to_le_bytes());
+struct Store2<const DWORDS: usize, const STRIDE: usize>;
+
+impl<const DWORDS: usize, const STRIDE: usize, const L: usize> Exec<L> for Store2<DWORDS, STRIDE> {
+    #[inline(always)]
+    fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let data = [op.src[1].reg as usize, op.src[2].reg as usize];
+        let spans = offsets::<DWORDS, STRIDE, L>(op).map(|offset| Span::of_lds(wave, group, op, offset, 4 * DWORDS));
+        if let [Some(first), Some(second)] = spans {
+            // SAFETY: the spans are in the group segment.
+            unsafe { Span::store_pairs::<DWORDS>([first, second], wave, data) };
+            return Ok(());
+        }
+        for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+            for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
+                let place = address(wave, op, lane, offset);
+                let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
+                for i in 0..DWORDS {
+                    let value = wave.v[data[n] + i].0[lane];
+                    bytes[4 * i..4 * i + 4].copy_from_slice(&value.to_le_bytes());
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+}
+
+/// LDS, for accesses of a byte or word.
+struct Lds;
+
+impl Place for Lds {
+    #[inline(always)]
+    fn span<const L: usize>(
+        wave: &mut Wave<L>,
+        group: &mut Group<'_>,
+        op: &MicroOp<L>,
+        size: u32,
+        _: Access,
+    ) -> Option<Span<L>> {
+        Span::of_lds(wave, group, op, op.mem.offset as u32, size as usize)
+    }
 }
 
 fn load_small<const BYTES: usize, const SIGNED: bool, const PLACE: u8, const L: usize>(
@@ -296,6 +342,9 @@ fn load_small<const BYTES: usize, const SIGNED: bool, const PLACE: u8, const L: 
     group: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
+    if move_small::<Lds, BYTES, L>(wave, group, op, Small::Load(SIGNED, PLACE)) {
+        return Ok(());
+    }
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
         let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), BYTES)?;
         let register = &mut wave.v[op.dst as usize].0[lane];
@@ -309,6 +358,9 @@ fn store_small<const BYTES: usize, const SHIFT: u32, const L: usize>(
     group: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
+    if move_small::<Lds, BYTES, L>(wave, group, op, Small::Store(SHIFT)) {
+        return Ok(());
+    }
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
         let value = wave.v[op.src[1].reg as usize].0[lane] >> SHIFT;
         let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), BYTES)?;

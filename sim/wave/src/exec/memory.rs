@@ -8,12 +8,13 @@ use super::access::{HIGH, LOW, WHOLE, check_host, extend, load_local, place, rea
 use super::address::{Buffer, ByLane, Flat, Global, Lanes, Scratch, Space, addresses};
 use super::lanes::{all_lanes, each_lane};
 use super::level::{Exec, Level, select};
+use super::span::{Small, Span, move_small};
 use super::{atomic, transpose};
 use crate::fault::{Access, FaultKind};
 use crate::hardware::slot;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
-use crate::wave::{Group, Row, Wave};
+use crate::wave::{Group, Wave};
 use sim_isa::{Flags, Format, Op};
 
 /// Handler of a vector memory op. Kernels are not launched in clusters, so `cluster_*` loads are plain loads of each
@@ -108,60 +109,39 @@ struct Load<S, const DWORDS: usize>(std::marker::PhantomData<S>);
 impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Load<S, DWORDS> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let size = 4 * DWORDS as u32;
-        let lanes = S::addresses(wave, group, op, size)?;
         let dst = op.dst as usize;
-        if lanes.host != 0 {
-            check_host(wave, group, &lanes, size, Access::Read)?;
-            let rows = &mut wave.v[dst..dst + DWORDS];
-            if lanes.host == Wave::<L>::LANES {
-                // SAFETY: `check_host` found all lanes' bytes readable.
-                unsafe { gather::<DWORDS, L>(rows, &wave.addresses) };
-            } else {
-                for lane in each_lane(lanes.host) {
-                    for (i, row) in rows.iter_mut().enumerate() {
-                        // SAFETY: `check_host` found this lane's bytes readable.
-                        row.0[lane] = unsafe { read_u32(wave.addresses[lane] + 4 * i as u64) };
-                    }
-                }
-            }
+        if let Some(span) = Span::find::<S>(wave, group, op, 4 * DWORDS as u32, Access::Read) {
+            // SAFETY: the span is readable.
+            unsafe { span.load::<DWORDS>(wave, dst) };
+            return Ok(());
         }
-        if lanes.host != wave.exec() & Wave::<L>::LANES {
-            load_rest::<DWORDS, L>(wave, group, dst, &lanes)?;
-        }
-        Ok(())
+        load_lanes::<S, DWORDS, L>(wave, group, op)
     }
 }
 
-/// Reads `DWORDS` dwords of every lane.
-///
-/// # Safety
-/// From each address on, `4 * DWORDS` bytes are mapped and readable.
-#[inline(always)]
-unsafe fn gather<const DWORDS: usize, const L: usize>(rows: &mut [Row<L>], addresses: &[u64; L]) {
-    #[cfg(target_arch = "x86_64")]
-    if let [r0, r1, r2, r3] = rows {
-        use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
-        for lane in (0..L).step_by(4) {
-            // SAFETY: the lanes' 16 bytes are readable by this function's contract; rows have four lanes from `lane`
-            // on, as L is a multiple of four. SSE is part of x86-64.
-            unsafe {
-                let [mut a, mut b, mut c, mut d] =
-                    [0, 1, 2, 3].map(|i| _mm_loadu_ps(addresses[lane + i] as *const f32));
-                _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
-                for (row, value) in [&mut *r0, &mut *r1, &mut *r2, &mut *r3].into_iter().zip([a, b, c, d]) {
-                    _mm_storeu_ps(row.0[lane..lane + 4].as_mut_ptr().cast(), value);
-                }
+/// A load whose lanes are not in one span.
+#[inline(never)]
+fn load_lanes<S: Space, const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let (size, dst) = (4 * DWORDS as u32, op.dst as usize);
+    let lanes = S::addresses(wave, group, op, size)?;
+    if lanes.host != 0 {
+        check_host(wave, group, &lanes, size, Access::Read)?;
+        let rows = &mut wave.v[dst..dst + DWORDS];
+        for lane in each_lane(lanes.host) {
+            for (i, row) in rows.iter_mut().enumerate() {
+                // SAFETY: `check_host` found this lane's bytes readable.
+                row.0[lane] = unsafe { read_u32(wave.addresses[lane] + 4 * i as u64) };
             }
         }
-        return;
     }
-    for (lane, &address) in addresses.iter().enumerate() {
-        for (i, row) in rows.iter_mut().enumerate() {
-            // SAFETY: by this function's contract.
-            row.0[lane] = unsafe { read_u32(address + 4 * i as u64) };
-        }
+    if lanes.host != wave.exec() & Wave::<L>::LANES {
+        load_rest::<DWORDS, L>(wave, group, dst, &lanes)?;
     }
+    Ok(())
 }
 
 /// The lanes that read LDS, scratch, or beyond a buffer's end.
@@ -200,37 +180,52 @@ struct Store<S, const DWORDS: usize>(std::marker::PhantomData<S>);
 impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Store<S, DWORDS> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let size = 4 * DWORDS as u32;
-        let lanes = S::addresses(wave, group, op, size)?;
-        let data = op.src[1].reg as usize;
-        if lanes.host != 0 {
-            check_host(wave, group, &lanes, size, Access::Write)?;
-            let rows = &wave.v[data..data + DWORDS];
-            for lane in each_lane(lanes.host) {
-                for (i, row) in rows.iter().enumerate() {
-                    let target = (wave.addresses[lane] + 4 * i as u64) as *mut u32;
-                    // SAFETY: `check_host` found this lane's bytes writable; any alignment is allowed.
-                    unsafe { target.write_unaligned(row.0[lane]) };
-                }
-            }
+        if let Some(span) = Span::find::<S>(wave, group, op, 4 * DWORDS as u32, Access::Write) {
+            // SAFETY: the span is writable.
+            unsafe { span.store::<DWORDS>(wave, op.src[1].reg as usize) };
+            return Ok(());
         }
-        for lane in each_lane(lanes.beyond) {
-            for i in (0..DWORDS).filter(|i| 4 * *i as u32 + 4 <= wave.room.0[lane]) {
-                let address = wave.addresses[lane] + 4 * i as u64;
-                let host = group.memory.check(address, 4, Access::Write, lane)?;
-                // SAFETY: `check` found these bytes writable; any alignment is allowed.
-                unsafe { (host as *mut u32).write_unaligned(wave.v[data + i].0[lane]) };
-            }
-        }
-        for lane in each_lane(lanes.local) {
-            let mut bytes = [[0; 4]; DWORDS];
-            for (i, dword) in bytes.iter_mut().enumerate() {
-                *dword = wave.v[data + i].0[lane].to_le_bytes();
-            }
-            store_local(wave, group, lane, bytes.as_flattened())?;
-        }
-        Ok(())
+        store_lanes::<S, DWORDS, L>(wave, group, op)
     }
+}
+
+/// A store whose lanes are not in one span.
+#[inline(never)]
+fn store_lanes<S: Space, const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let size = 4 * DWORDS as u32;
+    let lanes = S::addresses(wave, group, op, size)?;
+    let data = op.src[1].reg as usize;
+    if lanes.host != 0 {
+        check_host(wave, group, &lanes, size, Access::Write)?;
+        let rows = &wave.v[data..data + DWORDS];
+        for lane in each_lane(lanes.host) {
+            for (i, row) in rows.iter().enumerate() {
+                let target = (wave.addresses[lane] + 4 * i as u64) as *mut u32;
+                // SAFETY: `check_host` found this lane's bytes writable; any alignment is allowed.
+                unsafe { target.write_unaligned(row.0[lane]) };
+            }
+        }
+    }
+    for lane in each_lane(lanes.beyond) {
+        for i in (0..DWORDS).filter(|i| 4 * *i as u32 + 4 <= wave.room.0[lane]) {
+            let address = wave.addresses[lane] + 4 * i as u64;
+            let host = group.memory.check(address, 4, Access::Write, lane)?;
+            // SAFETY: `check` found these bytes writable; any alignment is allowed.
+            unsafe { (host as *mut u32).write_unaligned(wave.v[data + i].0[lane]) };
+        }
+    }
+    for lane in each_lane(lanes.local) {
+        let mut bytes = [[0; 4]; DWORDS];
+        for (i, dword) in bytes.iter_mut().enumerate() {
+            *dword = wave.v[data + i].0[lane].to_le_bytes();
+        }
+        store_local(wave, group, lane, bytes.as_flattened())?;
+    }
+    Ok(())
 }
 
 /// Loads the dwords whose bits are set in M0, each into the register of its number (RDNA4 ISA, GLOBAL_LOAD_BLOCK).
@@ -277,6 +272,9 @@ struct LoadSmall<S, const BYTES: usize, const SIGNED: bool, const PLACE: u8>(std
 
 impl<S: Space, const BYTES: usize, const SIGNED: bool, const PLACE: u8> LoadSmall<S, BYTES, SIGNED, PLACE> {
     fn run<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        if move_small::<S, BYTES, L>(wave, group, op, Small::Load(SIGNED, PLACE)) {
+            return Ok(());
+        }
         let lanes = addresses::<S, L>(wave, group, op, BYTES as u32)?;
         load_small::<BYTES, L>(wave, group, op.dst as usize, &lanes, SIGNED, PLACE)
     }
@@ -464,6 +462,9 @@ struct StoreSmall<S, const BYTES: usize, const PLACE: u8>(std::marker::PhantomDa
 
 impl<S: Space, const BYTES: usize, const PLACE: u8> StoreSmall<S, BYTES, PLACE> {
     fn run<const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        if move_small::<S, BYTES, L>(wave, group, op, Small::Store(if PLACE == HIGH { 16 } else { 0 })) {
+            return Ok(());
+        }
         let lanes = addresses::<S, L>(wave, group, op, BYTES as u32)?;
         store_small::<BYTES, L>(wave, group, op.src[1].reg as usize, &lanes, PLACE)
     }

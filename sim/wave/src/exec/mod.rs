@@ -2,7 +2,7 @@
 //! Execution of ops: one module for each kind of op, and the choice of the code for an op.
 //!
 //! Modules name only those before them: `float`, `level`, `control`, `lanes`, `transpose`; `address`, `access`,
-//! `atomic`, `memory`, `scalar_memory` and `reach`; `valu`, on which most others are built; this one.
+//! `span`, `atomic`, `memory`, `scalar_memory` and `reach`; `valu`, on which most others are built; this one.
 
 mod access;
 mod address;
@@ -39,6 +39,7 @@ mod scaled_cdna4;
 pub(crate) mod sdwa;
 mod single;
 mod small_float;
+mod span;
 mod tensor;
 mod transpose;
 mod typed;
