@@ -12,6 +12,15 @@
 //! function. `docs/sim/variables.md` lists the variables, the settings of agents, the checks and the counters; `cargo
 //! xtask check` compares it with the sources.
 
+/// Prints a line to standard error. A line that cannot be written, to a pipe that its reader has closed, is dropped:
+/// the macro of the same name in `std` panics, which ends the program where C calls.
+macro_rules! eprintln {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 pub mod hsa;
 pub mod inject;
 pub mod machine;

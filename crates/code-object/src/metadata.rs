@@ -67,6 +67,8 @@ pub struct Argument {
     pub size: u32,
     /// Meaning of the bytes.
     pub value_kind: ValueKind,
+    /// `.type_name`, the type in the source; empty where not stated.
+    pub type_name: String,
     /// `.address_space` of a pointer, such as `global`; empty where not stated.
     pub address_space: String,
 }
@@ -182,6 +184,7 @@ fn parse_argument(value: &ValueRef, kernel: &str) -> Result<Argument> {
         offset: fields.required_u32(".offset")?,
         size: fields.required_u32(".size")?,
         value_kind: ValueKind::from_name(fields.required_string(".value_kind")?),
+        type_name: fields.string(".type_name")?.unwrap_or_default(),
         address_space: fields.string(".address_space")?.unwrap_or_default(),
     })
 }

@@ -1,28 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Parser of a kernel's arguments on the command line: `i32:5`, `buffer:4096=zero`.
+//! Parser of a kernel's arguments on the command line: `i32:5`, `buffer:4096=zero`, `local:1024`, `@x+16`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use random::Random;
+
+use crate::npy;
+use crate::number::{Type, unsigned};
 
 /// One argument of the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Given {
     /// Plain bytes; `of` is the type's name.
-    Value { of: &'static str, bytes: Vec<u8> },
+    Value {
+        /// Name of the type.
+        of: &'static str,
+        /// Its number, little-endian.
+        bytes: Vec<u8>,
+    },
     /// Memory. The kernel gets its address.
-    Buffer { size: usize, content: Content },
+    Buffer {
+        /// Name by which other arguments and launches refer to it.
+        name: Option<String>,
+        /// Size in bytes.
+        size: usize,
+        /// Initial contents.
+        content: Content,
+    },
+    /// An address in a buffer that an argument before has named.
+    Alias {
+        /// The buffer's name.
+        name: String,
+        /// Offset in bytes.
+        offset: usize,
+    },
+    /// LDS in addition to the kernel's own, for a pointer to it.
+    Local {
+        /// Size in bytes.
+        size: u32,
+    },
 }
 
 /// Initial contents of a buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
+    /// Zeros.
     Zero,
-    /// 0, 1, 2 and so on.
+    /// 0, 1, 2 and so on, as floating-point numbers.
     IotaF32,
+    /// 0, 1, 2 and so on, as integers.
     IotaU32,
     /// Numbers from -1 to 1 from a fixed seed.
     RandomF32,
@@ -30,103 +59,28 @@ pub enum Content {
     Random,
     /// Contents of a file, which must have the size of the buffer.
     File(PathBuf),
+    /// Elements of an `.npy` file, which must have the size of the buffer.
+    Npy(PathBuf),
+    /// These bytes, again and again.
+    Repeated(Vec<u8>),
     /// Uninitialized.
     Undefined,
-}
-
-/// Types of numbers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Type {
-    I8,
-    I16,
-    I32,
-    I64,
-    U8,
-    U16,
-    U32,
-    U64,
-    F32,
-    F64,
-}
-
-impl Type {
-    const ALL: [(&'static str, Self, usize); 10] = [
-        ("i8", Self::I8, 1),
-        ("i16", Self::I16, 2),
-        ("i32", Self::I32, 4),
-        ("i64", Self::I64, 8),
-        ("u8", Self::U8, 1),
-        ("u16", Self::U16, 2),
-        ("u32", Self::U32, 4),
-        ("u64", Self::U64, 8),
-        ("f32", Self::F32, 4),
-        ("f64", Self::F64, 8),
-    ];
-
-    /// Returns the type of this name, with the name.
-    pub fn named(name: &str) -> Option<(&'static str, Self)> {
-        Self::ALL.iter().find(|(known, ..)| *known == name).map(|&(name, ty, _)| (name, ty))
-    }
-
-    /// Names of the types, for messages.
-    pub fn names() -> String {
-        Self::ALL.map(|(name, ..)| name).join(", ")
-    }
-
-    /// Size in bytes.
-    pub fn size(self) -> usize {
-        Self::ALL.iter().find(|(_, ty, _)| *ty == self).map_or(0, |&(.., size)| size)
-    }
-
-    fn parse(self, text: &str) -> Option<Vec<u8>> {
-        if matches!(self, Self::F32) {
-            return Some(text.parse::<f32>().ok()?.to_le_bytes().to_vec());
-        }
-        if matches!(self, Self::F64) {
-            return Some(text.parse::<f64>().ok()?.to_le_bytes().to_vec());
-        }
-        let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
-        let number = sign * i128::from(unsigned(digits)?);
-        let bits = 8 * self.size() as u32;
-        let range = match self {
-            Self::I8 | Self::I16 | Self::I32 | Self::I64 => -(1_i128 << (bits - 1))..1_i128 << (bits - 1),
-            _ => 0..1_i128 << bits,
-        };
-        range.contains(&number).then(|| number.to_le_bytes()[..self.size()].to_vec())
-    }
-
-    /// Formats the number that these bytes encode.
-    pub fn show(self, bytes: &[u8]) -> String {
-        let mut wide = [0; 8];
-        wide[..bytes.len()].copy_from_slice(bytes);
-        let number = u64::from_le_bytes(wide);
-        match self {
-            Self::I8 => (number as i8).to_string(),
-            Self::I16 => (number as i16).to_string(),
-            Self::I32 => (number as i32).to_string(),
-            Self::I64 => (number as i64).to_string(),
-            Self::F32 => f32::from_bits(number as u32).to_string(),
-            Self::F64 => f64::from_bits(number).to_string(),
-            _ => number.to_string(),
-        }
-    }
-}
-
-/// Parses a number, hexadecimal after `0x`.
-fn unsigned(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
 }
 
 impl FromStr for Given {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(named) = text.strip_prefix('@') {
+            return named_buffer(named);
+        }
         let (kind, rest) = text.split_once(':').ok_or("expected TYPE:VALUE or buffer:SIZE, e.g. i32:5")?;
-        if kind == "buffer" {
-            return buffer(rest);
+        if matches!(kind, "buffer" | "npy") {
+            return buffer(text, None);
+        }
+        if kind == "local" {
+            let size = unsigned(rest).and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);
+            return size.map(|size| Self::Local { size }).ok_or("expected bytes of LDS, e.g. local:1024".into());
         }
         if kind == "bytes" {
             let pairs = rest.as_bytes().chunks(2).map(|pair| {
@@ -138,33 +92,73 @@ impl FromStr for Given {
             return Ok(Self::Value { of: "bytes", bytes });
         }
         let (of, ty) = Type::named(kind)
-            .ok_or_else(|| format!("no type {kind}; there are {}, bytes and buffer", Type::names()))?;
+            .ok_or_else(|| format!("no type {kind}; there are {}, bytes, buffer, npy and local", Type::names()))?;
         let bytes = ty.parse(rest).ok_or_else(|| format!("{rest} is no {of}"))?;
         Ok(Self::Value { of, bytes })
     }
 }
 
-fn buffer(text: &str) -> Result<Given, String> {
+/// Parses `NAME=buffer:SIZE`, `NAME` or `NAME+OFFSET`, after the `@`.
+fn named_buffer(text: &str) -> Result<Given, String> {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let wrong = "expected @NAME=buffer:SIZE, @NAME or @NAME+OFFSET";
+    if let Some((name, of)) = text.split_once('=') {
+        return if is_name(name) { buffer(of, Some(name.to_owned())) } else { Err(wrong.into()) };
+    }
+    let (name, offset) = text.split_once('+').unwrap_or((text, "0"));
+    match unsigned(offset) {
+        Some(offset) if is_name(name) => Ok(Given::Alias { name: name.to_owned(), offset: offset as usize }),
+        _ => Err(wrong.into()),
+    }
+}
+
+/// Parses `buffer:SIZE`, `buffer:SIZE=CONTENT` or `npy:PATH`. The file of the last is read for its size.
+fn buffer(text: &str, name: Option<String>) -> Result<Given, String> {
+    if let Some(path) = text.strip_prefix("npy:") {
+        let content = Content::Npy(path.into());
+        let size = read_npy(Path::new(path))?.len();
+        return if size > 0 { Ok(Given::Buffer { name, size, content }) } else { Err(format!("{path} is empty")) };
+    }
+    let text = text.strip_prefix("buffer:").ok_or("expected buffer:SIZE or npy:PATH")?;
     let (size, content) = text.split_once('=').unwrap_or((text, "undefined"));
     let size = unsigned(size).filter(|&size| size > 0 && size <= isize::MAX as u64);
     let size = size.ok_or("expected a buffer's size in bytes, e.g. buffer:4096")? as usize;
-    let content = match content {
-        "zero" => Content::Zero,
-        "iota-f32" => Content::IotaF32,
-        "iota-u32" => Content::IotaU32,
-        "random-f32" => Content::RandomF32,
-        "random" => Content::Random,
-        "undefined" => Content::Undefined,
-        other => match other.strip_prefix("file:") {
-            Some(path) => Content::File(path.into()),
-            None => {
-                return Err(format!(
-                    "no content {other}; there are zero, iota-f32, iota-u32, random-f32, random, file:PATH and undefined"
-                ));
-            }
-        },
-    };
-    Ok(Given::Buffer { size, content })
+    Ok(Given::Buffer { name, size, content: content.parse()? })
+}
+
+fn read_npy(path: &Path) -> Result<Vec<u8>, String> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    npy::elements(&bytes).map(<[u8]>::to_vec).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+impl FromStr for Content {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "zero" => Self::Zero,
+            "iota-f32" => Self::IotaF32,
+            "iota-u32" => Self::IotaU32,
+            "random-f32" => Self::RandomF32,
+            "random" => Self::Random,
+            "undefined" => Self::Undefined,
+            other => match other.split_once(':') {
+                Some(("file", path)) => Self::File(path.into()),
+                Some(("npy", path)) => Self::Npy(path.into()),
+                Some((kind, numbers)) if Type::named(kind).is_some() => {
+                    let (of, ty) = Type::named(kind).unwrap_or(("u8", Type::U8));
+                    let parse = |text: &str| ty.parse(text).ok_or_else(|| format!("{text} is no {of}"));
+                    Self::Repeated(numbers.split(',').map(parse).collect::<Result<Vec<_>, _>>()?.concat())
+                }
+                _ => {
+                    return Err(format!(
+                        "no content {other}; there are zero, iota-f32, iota-u32, random-f32, random, file:PATH, \
+                         npy:PATH, TYPE:NUMBER,NUMBER… and undefined"
+                    ));
+                }
+            },
+        })
+    }
 }
 
 impl Content {
@@ -187,6 +181,14 @@ impl Content {
                 words(&mut |_, random| (random.below(1 << 24) as f32 / (1 << 23) as f32 - 1.0).to_bits())
             }
             Self::Random => words(&mut |_, random| random.next()),
+            Self::Repeated(bytes) => bytes.iter().copied().cycle().take(size).collect(),
+            Self::Npy(path) => {
+                let bytes = read_npy(path)?;
+                if bytes.len() != size {
+                    return Err(format!("{} has {} bytes of elements, its buffer {size}", path.display(), bytes.len()));
+                }
+                bytes
+            }
             Self::File(path) => {
                 let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
                 if bytes.len() != size {
@@ -215,6 +217,8 @@ mod tests {
         assert_eq!(bytes("u64:18446744073709551615"), Ok(vec![255; 8]));
         assert_eq!(bytes("f32:1.5"), Ok(1.5_f32.to_le_bytes().to_vec()));
         assert_eq!(bytes("bytes:00ff10"), Ok(vec![0, 255, 16]));
+        assert_eq!(bytes("f16:-2"), Ok(vec![0, 0xc0]));
+        assert_eq!(bytes("bf16:1"), Ok(vec![0x80, 0x3f]));
         for wrong in ["i8:128", "u8:-1", "i32:1.5", "f32:x", "bytes:0", "bytes:+1", "half:1", "5", "u32:"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
@@ -223,7 +227,7 @@ mod tests {
     #[test]
     fn buffers_have_a_size_and_a_content() {
         let content = |text: &str| match text.parse().unwrap() {
-            Given::Buffer { size, content } => content.bytes(size).unwrap(),
+            Given::Buffer { size, content, .. } => content.bytes(size).unwrap(),
             value => panic!("{value:?}"),
         };
         assert_eq!(content("buffer:16"), None);
@@ -234,9 +238,23 @@ mod tests {
         let numbers = numbers.chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
         assert!(numbers.clone().all(|number| (-1.0..1.0).contains(&number)));
         assert!(numbers.clone().any(|number| number < -0.9) && numbers.clone().any(|number| number > 0.9));
-        for wrong in ["buffer:", "buffer:0", "buffer:x", "buffer:8=ones"] {
+        assert_eq!(content("buffer:5=u16:1,0x203"), Some(vec![1, 0, 3, 2, 1]));
+        for wrong in ["buffer:", "buffer:0", "buffer:x", "buffer:8=ones", "buffer:8=u8:256", "npy:/nonexistent"] {
             assert!(wrong.parse::<Given>().is_err(), "{wrong}");
         }
         assert!(Content::File("/nonexistent".into()).bytes(4).is_err());
+    }
+
+    #[test]
+    fn buffers_have_names() {
+        let given = |text: &str| text.parse::<Given>();
+        let content = Content::Undefined;
+        assert_eq!(given("@x=buffer:16"), Ok(Given::Buffer { name: Some("x".into()), size: 16, content }));
+        assert_eq!(given("@x+0x10"), Ok(Given::Alias { name: "x".into(), offset: 16 }));
+        assert_eq!(given("@x"), Ok(Given::Alias { name: "x".into(), offset: 0 }));
+        assert_eq!(given("local:64"), Ok(Given::Local { size: 64 }));
+        for wrong in ["@", "@x+", "@=buffer:4", "@x=i32:4", "local:0", "local:x"] {
+            assert!(given(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -2,42 +2,52 @@
 
 //! The GPU, used through HSA's API as by any other program.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use amdgpu_code_object::Kernel;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
+use hsa_runtime64::machine;
 use hsa_runtime64::machine::findings::hsa_sim_findings;
 
 use crate::kernargs::Shape;
 
-/// Handle of the completion signal, by which the callback for errors wakes the waiting thread.
+/// Handle of the last launch's completion signal, by which the callbacks for errors wake the waiting thread.
 static DONE: AtomicU64 = AtomicU64::new(0);
 
 /// Value of the completion signal after a failure of the kernel.
 const FAILED: i64 = -1;
 
-/// The first GPU agent of the HSA runtime.
+/// The first GPU agent of the HSA runtime. One thread at a time runs kernels.
 pub struct Gpu {
     agent: HsaAgent,
     memory: HsaMemoryPool,
     kernargs: HsaMemoryPool,
+    /// The queue and the completion signal of the launches, made by the first one; a fault ends both.
+    lane: Cell<Option<(*mut HsaQueue, HsaSignal)>>,
 }
 
-/// Memory of the GPU, freed with the process.
+// SAFETY: HSA's functions may be called from any thread, and the queue is used by one launch at a time.
+unsafe impl Send for Gpu {}
+
+/// Memory of the GPU, until it is [freed](Gpu::free) or the process ends.
+#[derive(Clone, Copy, Debug)]
 pub struct Buffer {
     /// Address of the memory.
     pub address: u64,
-    size: usize,
+    /// Size in bytes.
+    pub size: usize,
 }
 
 /// One run of a kernel.
 pub struct Run<'a, F> {
-    /// Code object.
-    pub code: &'a [u8],
-    /// Kernel in the code object.
+    /// Handle of the kernel, of [`Gpu::load`].
+    pub object: u64,
+    /// The kernel.
     pub kernel: &'a Kernel,
     /// Bytes of scratch for each work-item.
     pub scratch: u32,
@@ -132,7 +142,7 @@ impl Gpu {
         let status = unsafe { hsa_amd_register_system_event_handler(Some(on_event), ptr::null_mut()) };
         check("asking for memory faults", status)?;
         let (memory, kernargs) = (pool(agent, HSA_GLOBAL_FLAG_COARSE_GRAINED)?, pool(cpu, HSA_GLOBAL_FLAG_KERNARG)?);
-        Ok(Self { agent, memory, kernargs })
+        Ok(Self { agent, memory, kernargs, lane: Cell::new(None) })
     }
 
     /// Allocates memory of the GPU, and fills it with the bytes that `bytes` returns; `None` leaves it uninitialized.
@@ -166,6 +176,49 @@ impl Gpu {
         // SAFETY: both have as many bytes.
         check("reading a buffer", unsafe { hsa_memory_copy(bytes.as_mut_ptr().cast(), from, buffer.size) })?;
         Ok(bytes)
+    }
+
+    /// Ends HSA, with all memory and loaded kernels.
+    ///
+    /// # Errors
+    /// When HSA fails.
+    pub fn shut_down(self) -> Result<(), String> {
+        // SAFETY: no call of HSA is under way: whoever makes one borrows `self`.
+        check("hsa_shut_down", unsafe { hsa_shut_down() })
+    }
+
+    /// Writes the beginning of the buffer.
+    ///
+    /// # Errors
+    /// When HSA fails.
+    pub fn write(&self, buffer: &Buffer, bytes: &[u8]) -> Result<(), String> {
+        let to = ptr::with_exposed_provenance_mut(buffer.address as usize);
+        let size = bytes.len().min(buffer.size);
+        // SAFETY: both have as many bytes.
+        check("writing a buffer", unsafe { hsa_memory_copy(to, bytes.as_ptr().cast(), size) })
+    }
+
+    /// Frees a buffer, which no kernel uses any more.
+    ///
+    /// # Errors
+    /// When HSA fails.
+    pub fn free(&self, buffer: Buffer) -> Result<(), String> {
+        // SAFETY: `Buffer` is of an allocation. A copy of it may have been freed, which HSA refuses.
+        check("freeing a buffer", unsafe {
+            hsa_amd_memory_pool_free(ptr::with_exposed_provenance_mut(buffer.address as usize))
+        })
+    }
+
+    /// Uninitialized bytes of the buffer, as ranges of offsets: those that neither the host nor a kernel has written,
+    /// and those that a kernel has written with uninitialized data. Empty without the check `init`.
+    pub fn unwritten(&self, buffer: &Buffer) -> Vec<Range<usize>> {
+        let Ok(machine) = machine::machine() else { return Vec::new() };
+        if !machine.config.checks.init {
+            return Vec::new();
+        }
+        let ranges = machine.memory.unwritten.ranges(buffer.address..buffer.address + buffer.size as u64);
+        let offset = |address: u64| (address - buffer.address) as usize;
+        ranges.into_iter().map(|range| offset(range.start)..offset(range.end)).collect()
     }
 
     /// Maximum LDS of a workgroup in bytes.
@@ -203,8 +256,11 @@ impl Gpu {
         Ok(memory.expose_provenance() as u64)
     }
 
-    /// Loads the code object, and returns the kernel object of the kernel.
-    fn load(&self, code: &[u8], symbol: &str) -> Result<u64, String> {
+    /// Loads the code object for the life of the process, and returns the handle of the kernel with this symbol.
+    ///
+    /// # Errors
+    /// When HSA refuses it, or it has no such kernel.
+    pub fn load(&self, code: &[u8], symbol: &str) -> Result<u64, String> {
         let name = CString::new(symbol).map_err(|_| "the kernel's name has a NUL".to_owned())?;
         let (mut executable, mut reader) = (HsaExecutable::NULL, HsaCodeObjectReader::NULL);
         let (mut found, mut object) = (HsaExecutableSymbol::NULL, 0_u64);
@@ -240,18 +296,9 @@ impl Gpu {
                 "{name} has {own} bytes of LDS, and --dynamic-lds {dynamic} more; a workgroup has at most {most}"
             ));
         }
-        let kernel_object = self.load(run.code, &kernel.symbol)?;
-        let mut queue = ptr::null_mut();
-        // SAFETY: the callback needs no data, and the output is a valid place.
-        let status = unsafe {
-            let (kind, data) = (HsaQueueType::MULTI, ptr::null_mut());
-            hsa_queue_create(self.agent, 64, kind, Some(on_queue_error), data, u32::MAX, u32::MAX, &mut queue)
-        };
-        check("making a queue", status)?;
-        let mut done = HsaSignal::NULL;
-        // SAFETY: no consumers, and the output is a valid place.
-        check("making a signal", unsafe { hsa_amd_signal_create(1, 0, ptr::null(), 0, &mut done) })?;
-        DONE.store(done.handle, Ordering::Release);
+        let (queue, done) = self.lane()?;
+        let image = (run.kernargs)(queue.expose_provenance() as u64);
+        let arguments = self.put_kernargs(&image)?;
         let packet = KernelDispatchPacket {
             header: PacketHeader::new(
                 HsaPacketType::KERNEL_DISPATCH,
@@ -265,8 +312,8 @@ impl Gpu {
             grid_size: [0, 1, 2].map(|i| shape.grid[i] * shape.block[i]),
             private_segment_size: *scratch,
             group_segment_size: lds,
-            kernel_object,
-            kernarg_address: self.put_kernargs(&(run.kernargs)(queue.expose_provenance() as u64))?,
+            kernel_object: run.object,
+            kernarg_address: arguments,
             reserved2: 0,
             completion_signal: done,
         };
@@ -274,21 +321,50 @@ impl Gpu {
         let (condition, state) = (HsaSignalCondition::LT, HsaWaitState::BLOCKED);
         // SAFETY: the signal is live.
         let value = unsafe { hsa_signal_wait_scacquire(done, condition, 1, u64::MAX, state) };
-        Ok((value != 0).then(last_fault))
+        if value != 0 {
+            // The queue has failed, and a callback may still come for the signal: the next launch has others.
+            self.lane.set(None);
+            return Ok(Some(last_fault()));
+        }
+        self.free(Buffer { address: arguments, size: image.len() })?;
+        Ok(None)
+    }
+
+    /// The queue and the completion signal, which is 1.
+    fn lane(&self) -> Result<(*mut HsaQueue, HsaSignal), String> {
+        if let Some((queue, done)) = self.lane.get() {
+            // SAFETY: the signal is live.
+            unsafe { hsa_signal_store_relaxed(done, 1) };
+            return Ok((queue, done));
+        }
+        let mut queue = ptr::null_mut();
+        // SAFETY: the callback needs no data, and the output is a valid place.
+        let status = unsafe {
+            let (kind, data) = (HsaQueueType::MULTI, ptr::null_mut());
+            hsa_queue_create(self.agent, 64, kind, Some(on_queue_error), data, u32::MAX, u32::MAX, &mut queue)
+        };
+        check("making a queue", status)?;
+        let mut done = HsaSignal::NULL;
+        // SAFETY: no consumers, and the output is a valid place.
+        check("making a signal", unsafe { hsa_amd_signal_create(1, 0, ptr::null(), 0, &mut done) })?;
+        DONE.store(done.handle, Ordering::Release);
+        self.lane.set(Some((queue, done)));
+        Ok((queue, done))
     }
 }
 
-/// Writes the queue's first packet, and rings its doorbell.
+/// Writes the next packet of the queue, in which no other is under way, and rings its doorbell.
 fn submit(queue: *mut HsaQueue, packet: &KernelDispatchPacket) {
     let words: *const u32 = ptr::from_ref(packet).cast();
-    // SAFETY: the queue is live and has no packet yet; its first word is what the packet processor looks at, so that it
-    // is written last. The doorbell is HSA's to ring.
+    // SAFETY: the queue is live and its packets have been processed, so that the place is free; its first word is what
+    // the packet processor looks at, so that it is written last. The doorbell is HSA's to ring.
     unsafe {
-        let slot: *mut u32 = (*queue).base_address.cast();
+        let index = hsa_queue_add_write_index_relaxed(queue, 1);
+        let place = (index % u64::from((*queue).size)) as usize * AQL_PACKET_SIZE;
+        let slot: *mut u32 = (*queue).base_address.cast::<u8>().add(place).cast();
         slot.add(1).copy_from_nonoverlapping(words.add(1), AQL_PACKET_SIZE / 4 - 1);
-        hsa_queue_add_write_index_relaxed(queue, 1);
         AtomicU32::from_ptr(slot).store(*words, Ordering::Release);
-        hsa_signal_store_screlease((*queue).doorbell_signal, 0);
+        hsa_signal_store_screlease((*queue).doorbell_signal, index as i64);
     }
 }
 

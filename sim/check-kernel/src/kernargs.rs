@@ -6,8 +6,10 @@
 use amdgpu_code_object::{Argument, Kernel, ValueKind};
 
 use crate::arguments::Given;
+use crate::number::Type;
 
 /// Dimensions and dynamic LDS of a launch.
+#[derive(Clone, Debug)]
 pub struct Shape {
     /// Number of workgroups.
     pub grid: [u32; 3],
@@ -35,10 +37,18 @@ pub fn check(kernel: &Kernel, given: &[Given]) -> Result<(), String> {
     for (index, (wanted, given)) in wanted.iter().zip(given).enumerate() {
         let size = wanted.size as usize;
         let problem = match (&wanted.value_kind, given) {
+            (kind, Given::Local { .. }) if is_local(kind) => None,
+            (kind, _) if is_local(kind) => Some("a pointer to LDS, which local:BYTES gives".to_owned()),
+            (_, Given::Local { .. }) => Some("no pointer to LDS".to_owned()),
             (ValueKind::Other(kind), _) => Some(format!("a {kind}, which cannot be given here")),
-            (_, Given::Buffer { .. }) if size != 8 => Some(format!("{size} bytes, an address has 8")),
+            (_, Given::Buffer { .. } | Given::Alias { .. }) if size != 8 => {
+                Some(format!("{size} bytes, an address has 8"))
+            }
             (_, Given::Value { of, bytes }) if bytes.len() != size => {
                 Some(format!("{size} bytes, {of} has {}", bytes.len()))
+            }
+            (ValueKind::ByValue, Given::Value { of, .. }) if is_other_kind(&wanted.type_name, of) => {
+                Some(format!("a {}, which {of} is not", wanted.type_name))
             }
             // A null pointer may be given as a number.
             _ => None,
@@ -55,18 +65,68 @@ pub fn check(kernel: &Kernel, given: &[Given]) -> Result<(), String> {
     Err(text)
 }
 
+/// True for a pointer to LDS whose size the launch chooses: OpenCL's `local` parameters.
+fn is_local(kind: &ValueKind) -> bool {
+    matches!(kind, ValueKind::Other(kind) if kind == "dynamic_shared_pointer")
+}
+
+/// True if a type's name in OpenCL says integer where the given type is a floating-point one, or the other way round.
+/// Sizes are compared elsewhere; bytes are of any type.
+fn is_other_kind(name: &str, given: &str) -> bool {
+    let Some((_, given)) = Type::named(given) else { return false };
+    match name {
+        "half" | "float" | "double" => !given.is_float(),
+        "bool" | "char" | "uchar" | "short" | "ushort" | "int" | "uint" | "long" | "ulong" => given.is_float(),
+        _ => false,
+    }
+}
+
 fn describe(argument: &Argument) -> String {
     let kind = match &argument.value_kind {
         ValueKind::ByValue => "by value",
         ValueKind::GlobalBuffer => "a buffer",
+        kind if is_local(kind) => "a pointer to LDS",
         ValueKind::Hidden(kind) | ValueKind::Other(kind) => kind,
     };
     let name = if argument.name.is_empty() { String::new() } else { format!(" ({})", argument.name) };
-    format!("{} bytes, {kind}{name}", argument.size)
+    let of = if argument.type_name.is_empty() { String::new() } else { format!(", {}", argument.type_name) };
+    format!("{} bytes, {kind}{of}{name}", argument.size)
 }
 
-/// Returns the bytes of the kernel arguments. `addresses` are the addresses of the buffers among `given`, `queue` is
-/// the queue's address. The arguments have been [checked](check).
+/// Places the LDS that the arguments ask for, behind the kernel's own and `dynamic` bytes. Returns the offset of each
+/// argument's part, and the bytes of LDS beside the kernel's own. Parts begin at multiples of 16.
+pub fn place_local(kernel: &Kernel, given: &[Given], dynamic: u32) -> (Vec<Option<u32>>, u32) {
+    let own = kernel.group_segment_size;
+    let mut end = own.saturating_add(dynamic);
+    let places = given.iter().map(|given| {
+        let Given::Local { size } = given else { return None };
+        let at = end.next_multiple_of(16);
+        end = at.saturating_add(*size);
+        Some(at)
+    });
+    let places = places.collect();
+    (places, end - own)
+}
+
+/// Hidden arguments of a kernel that are null here although its code may use them, each with its purpose.
+pub fn null_arguments(kernel: &Kernel) -> Vec<String> {
+    let purpose = |name: &str| match name {
+        "hidden_hostcall_buffer" => Some("printf, assert and other calls of the host"),
+        "hidden_printf_buffer" => Some("OpenCL's printf"),
+        "hidden_heap_v1" => Some("malloc and free"),
+        "hidden_default_queue" | "hidden_completion_action" => Some("enqueue_kernel"),
+        "hidden_multigrid_sync_arg" => Some("synchronization of several grids"),
+        _ => None,
+    };
+    let names = kernel.arguments.iter().filter_map(|argument| match &argument.value_kind {
+        ValueKind::Hidden(name) => Some(format!("{name} ({})", purpose(name)?)),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Returns the bytes of the kernel arguments. `addresses` are those of buffers, aliases and parts of LDS among `given`,
+/// `queue` is the queue's address. The arguments have been [checked](check).
 pub fn image(kernel: &Kernel, given: &[Given], addresses: &[Option<u64>], shape: &Shape, queue: u64) -> Vec<u8> {
     let mut image = vec![0; kernel.kernarg_size as usize];
     let mut put = |argument: &Argument, bytes: &[u8]| {
@@ -74,9 +134,9 @@ pub fn image(kernel: &Kernel, given: &[Given], addresses: &[Option<u64>], shape:
         image[argument.offset as usize..][..size].copy_from_slice(&bytes[..size]);
     };
     for (argument, (given, address)) in explicit(kernel).zip(given.iter().zip(addresses)) {
-        match (given, address) {
-            (Given::Value { bytes, .. }, _) => put(argument, bytes),
-            (Given::Buffer { .. }, address) => put(argument, &address.unwrap_or(0).to_le_bytes()),
+        match given {
+            Given::Value { bytes, .. } => put(argument, bytes),
+            _ => put(argument, &address.unwrap_or(0).to_le_bytes()),
         }
     }
     for argument in &kernel.arguments {
@@ -112,7 +172,7 @@ mod tests {
     use super::*;
 
     fn argument(name: &str, offset: u32, size: u32, value_kind: ValueKind) -> Argument {
-        Argument { name: name.into(), offset, size, value_kind, address_space: String::new() }
+        Argument { name: name.into(), offset, size, value_kind, type_name: String::new(), address_space: String::new() }
     }
 
     fn kernel(arguments: Vec<Argument>) -> Kernel {
@@ -170,17 +230,46 @@ mod tests {
         let kernel = kernel(vec![
             argument("out", 0, 8, ValueKind::GlobalBuffer),
             argument("", 8, 4, ValueKind::ByValue),
-            argument("tile", 12, 4, ValueKind::Other("dynamic_shared_pointer".into())),
+            argument("tile", 12, 4, ValueKind::Other("pipe".into())),
         ]);
         let error = check(&kernel, &given(&["buffer:16", "u64:1"])).unwrap_err();
         for part in [
             "kernel k: it takes 3 arguments, 2 are given; argument 1 is 4 bytes, u64 has 8\n",
-            "\n  0: 8 bytes, a buffer (out)\n  1: 4 bytes, by value\n  2: 4 bytes, dynamic_shared_pointer (tile)",
+            "\n  0: 8 bytes, a buffer (out)\n  1: 4 bytes, by value\n  2: 4 bytes, pipe (tile)",
         ] {
             assert!(error.contains(part), "{error}");
         }
         let error = check(&kernel, &given(&["u64:0", "buffer:4", "u32:1"])).unwrap_err();
         assert!(error.contains("argument 1 is 4 bytes, an address has 8"), "{error}");
-        assert!(error.contains("argument 2 is a dynamic_shared_pointer, which cannot"), "{error}");
+        assert!(error.contains("argument 2 is a pipe, which cannot"), "{error}");
+    }
+
+    #[test]
+    fn local_arguments_lie_behind_the_kernels_lds() {
+        let local = || ValueKind::Other("dynamic_shared_pointer".into());
+        let mut kernel = kernel(vec![argument("a", 0, 4, local()), argument("b", 4, 4, local())]);
+        kernel.group_segment_size = 20;
+        let pair = given(&["local:10", "local:4"]);
+        assert_eq!(check(&kernel, &pair), Ok(()));
+        assert_eq!(place_local(&kernel, &pair, 0), (vec![Some(32), Some(48)], 32));
+        assert_eq!(place_local(&kernel, &pair, 100), (vec![Some(128), Some(144)], 128));
+        assert_eq!(place_local(&kernel, &[], 7), (vec![], 7));
+        let error = check(&kernel, &given(&["local:10", "u32:4"])).unwrap_err();
+        assert!(error.contains("argument 1 is a pointer to LDS, which local:BYTES gives"), "{error}");
+    }
+
+    #[test]
+    fn types_of_the_metadata_are_respected() {
+        let mut kernel = kernel(vec![argument("x", 0, 4, ValueKind::ByValue)]);
+        kernel.arguments[0].type_name = "float".into();
+        let error = check(&kernel, &given(&["i32:2"])).unwrap_err();
+        assert!(
+            error.contains("argument 0 is a float, which i32 is not\n  0: 4 bytes, by value, float (x)"),
+            "{error}"
+        );
+        assert_eq!(check(&kernel, &given(&["f32:2"])), Ok(()));
+        assert_eq!(check(&kernel, &given(&["bytes:00000000"])), Ok(()));
+        kernel.arguments[0].type_name = "uint".into();
+        assert!(check(&kernel, &given(&["f32:2"])).is_err() && check(&kernel, &given(&["i32:2"])).is_ok());
     }
 }

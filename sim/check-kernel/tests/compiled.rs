@@ -9,13 +9,19 @@ use std::process::Command;
 const PROCESSORS: [&str; 9] =
     ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250"];
 
-/// Compiles `tests/compiled/<name>.c`. Clang and the linker are Debian's `clang-22` and `lld-22`.
+/// Compiles `tests/compiled/<name>.c`.
 fn compiled(name: &str, processor: &str, flags: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled").join(name).with_extension("c");
+    compile(&format!("{name}.c"), processor, &[&["-x", "c", "-std=c23"], flags].concat())
+}
+
+/// Compiles a file of `tests/compiled`. Clang and the linker are Debian's `clang-22` and `lld-22`.
+fn compile(file: &str, processor: &str, flags: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled").join(file);
+    let name = file.split('.').next().unwrap_or_default();
     let way = flags.concat().replace(|c: char| !c.is_ascii_alphanumeric(), "");
     let object = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.{processor}{way}.co"));
     let output = Command::new("clang-22")
-        .args(["-x", "c", "-std=c23", "-nogpulib", "-target", "amdgcn-amd-amdhsa", "-fuse-ld=lld-22", "-Werror"])
+        .args(["-nogpulib", "-target", "amdgcn-amd-amdhsa", "-fuse-ld=lld-22", "-Werror"])
         .arg(format!("-mcpu={processor}"))
         .args(flags)
         .arg(&source)
@@ -160,4 +166,37 @@ fn recursive_functions_are_right_whatever_the_optimisation() {
             is_right(&object, "kfib --grid 1 --block 64 --arg buffer:256 --stack 8192", 1, &right);
         }
     }
+}
+
+/// Two pointers to LDS behind each other, and a number of the wrong type.
+#[test]
+fn local_arguments_of_opencl_are_lds() {
+    for processor in ["gfx942", "gfx1100", "gfx1250"] {
+        let object = compile("local.cl", processor, &["-x", "cl", "-cl-std=CL2.0", "-O2"]);
+        let with = |scale: &str| {
+            format!(
+                "reverse --grid 2 --block 256 --arg buffer:1024 --arg local:1024 --arg local:1024 --arg {scale} --arg u32:256"
+            )
+        };
+        is_right(&object, &with("f32:2"), 1, &(0..256).map(|t| 2 * (255 - t) + 1).collect::<Vec<_>>());
+        let shown = run(&object, &with("i32:2"), 1);
+        assert!(shown.code == 3 && shown.told.contains("argument 3 is a float, which i32 is not"), "{}", shown.told);
+    }
+}
+
+#[test]
+fn kernels_have_names_in_cpp() {
+    let object = compile("names.cpp", "gfx1100", &["-x", "c++", "-O2"]);
+    let launch = |kernel: &str, arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_check-kernel"));
+        let words = format!("--grid 1 --block 4 --arg buffer:16=f32:1,2 {arguments}");
+        let output = command.arg(&object).arg(kernel).args(words.split(' ')).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for name in ["ns::scale", "scale", "ns::scale(float AS1*, float)"] {
+        let (code, told) = launch(name, "--arg f32:3 --expect 0:f32=3,6");
+        assert_eq!(code, Some(0), "{name}: {told}");
+    }
+    let (code, told) = launch("ns::add", "--arg f32:3");
+    assert!(code == Some(3) && told.contains("ns::add is the name of several kernels: ns::add(float "), "{told}");
 }

@@ -41,7 +41,7 @@ fn run_with(file: &Path, arguments: &str, variables: &[(&str, &str)]) -> (i32, S
     }
     let output = command
         .arg(file)
-        .args(arguments.split(' '))
+        .args(arguments.split_whitespace())
         .env("HSA_SIM_THREADS", "1")
         .envs(variables.iter().copied())
         .output()
@@ -130,6 +130,8 @@ fn workgroups_that_wait_for_later_ones_are_found() {
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("sync: kernel wait_for_next: no forward progress: ") && err.contains("order.s:"), "{err}");
     assert!(err.contains("; 3 of 307 workgroups have not begun"), "{err}");
+    let fault = err.lines().find(|line| line.starts_with("fault: ")).unwrap();
+    assert!(fault.contains("longer than HSA_SIM_TIMEOUT=1") && fault.contains("; order.s:"), "{fault}");
     assert!(err.contains("a fault, 1 findings"), "{err}");
     // Flags that are set already.
     assert_eq!(run(&order(), "wait_for_next --grid 3 --block 64 --arg buffer:16=iota-u32").0, 0);
@@ -161,10 +163,15 @@ fn a_trace_takes_the_place_of_checks() {
     let (code, _, err) = run(&order(), &format!("{copy} instruction"));
     assert_eq!(code, 0, "{err}");
     let wave = "hsa-sim: trace: copy (0, 0, 0) wave 0: ";
-    for told in ["+0x24  global_load_dword v2, v[10:11], off  ; lanes 0xffffffffffffffff\n", "  v2 = [0x1 0x2 0x3 "] {
+    for told in
+        ["+0x24  global_load_dword v2, v[10:11], off  ; lanes 0xffffffffffffffff, order.s:39\n", "  v2 = [0x1 0x2 0x3 "]
+    {
         assert!(err.contains(&format!("{wave}{told}")), "{err}");
     }
     assert!(err.contains("kernel copy on gfx942: not checked"), "{err}");
+    let (code, _, err) = run(&order(), &format!("{} wave,workgroup=1", copy.replace("--grid 1", "--grid 3")));
+    assert_eq!((code, err.matches("wave 0: begins").count()), (0, 1), "{err}");
+    assert!(err.contains("trace: copy (1, 0, 0) wave 0: begins"), "{err}");
     assert_eq!(run(&order(), &format!("{copy} lanes")).0, 3);
     assert_eq!(run(&order(), &format!("{copy} wave --check wait")).0, 2);
 }
@@ -186,6 +193,91 @@ fn a_kernel_that_calls_itself_has_the_stack_that_it_is_given() {
     let (code, _, err) = run(&kernels(), &format!("{deep} 128"));
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("scratch"), "{err}");
+}
+
+#[test]
+fn results_are_compared_with_expected_ones() {
+    let fill = |more: &str| run(&fill(true), &format!("fill --grid 1 --block 64 --arg @x=buffer:16=zero {more}"));
+    let (code, _, err) = fill("--arg u32:7 --arg u32:3 --expect 0:u32=7,8,9,0 --expect 0:u8=file:/dev/null");
+    assert_eq!(code, 3, "{err}");
+    let (code, _, err) = fill("--arg u32:7 --arg u32:3 --expect 0:u32=7,8,9,0");
+    assert_eq!(code, 0, "{err}");
+    let (code, _, err) = fill("--arg u32:7 --arg u32:3 --expect 0:u32=iota-u32");
+    assert_eq!(code, 1, "{err}");
+    let told = "expected: argument 0: 4 of 4 numbers differ\n  [0] is 7, expected 0\n";
+    assert!(err.contains(told) && err.contains("kernel fill on gfx1100: 1 finding\n"), "{err}");
+}
+
+#[test]
+fn bytes_that_nothing_has_written_are_told() {
+    let fill = |more: &str| {
+        run(
+            &fill(true),
+            &format!("fill --grid 1 --block 64 --arg buffer:20 --arg u32:7 --arg u32:3 --dump 0:u32 {more}"),
+        )
+    };
+    let (code, out, err) = fill("");
+    assert_eq!((code, out.as_str()), (0, "argument 0:\n       0: 7 8 9 - -\n"), "{err}");
+    let (code, _, err) = fill("--check all,result");
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("result: argument 0 has 8 uninitialized bytes of 20, the first at 0xc: nothing"), "{err}");
+    // Without the check nothing is known of it.
+    let (code, out, err) = fill("--check none");
+    assert!(code == 0 && !out.contains('-'), "{out}{err}");
+}
+
+#[test]
+fn arrays_of_numpy_come_and_go() {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("filled.npy");
+    let written = format!(
+        "fill --grid 1 --block 64 --arg buffer:16=u32:5 --arg u32:7 --arg u32:3 --dump 0:u32={}",
+        file.display()
+    );
+    assert_eq!(run(&fill(true), &written).0, 0);
+    let shown = format!("fill --grid 1 --block 64 --arg npy:{} --arg u32:1 --arg u32:1 --dump 0:u32", file.display());
+    assert_eq!(run(&fill(true), &shown).1, "argument 0:\n       0: 1 8 9 5\n");
+}
+
+#[test]
+fn launches_of_a_file_share_buffers() {
+    let list = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("launches.txt");
+    let code = fill(true).display().to_string();
+    let lines = format!(
+        "# Two fills of one buffer.\n{code} fill --grid 1 --block 64 --arg @x=buffer:32=zero --arg u32:7 --arg u32:8\n\n\
+         {code} fill --grid 1 --block 64 --arg @x+16 --arg u32:1 --arg u32:2 --dump 0:u32 --expect 0:u32=1,2,13,14\n"
+    );
+    std::fs::write(&list, lines).unwrap();
+    let (code, out, err) = run(Path::new("--launches"), &list.display().to_string());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out, "argument 0:\n       0: 1 2 13 14\n");
+    assert_eq!(err.matches("kernel fill on gfx1100: nothing found by all").count(), 2, "{err}");
+    std::fs::write(&list, "x.co fill --grid 1\n").unwrap();
+    let (code, _, err) = run(Path::new("--launches"), &list.display().to_string());
+    assert!(code == 3 && err.contains("launches.txt:1: ") && err.contains("--block"), "{err}");
+}
+
+#[test]
+fn code_objects_are_found_in_other_files() {
+    let bytes = std::fs::read(fill(true)).unwrap();
+    let module = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("module.vmfb");
+    std::fs::write(&module, [&b"PK\x03\x04 some header"[..], &bytes, b" and more"].concat()).unwrap();
+    let launch = "fill --grid 1 --block 64 --arg buffer:16=zero --arg u32:7 --arg u32:3 --expect 0:u32=7,8,9,0";
+    let (code, _, err) = run(&module, launch);
+    assert_eq!(code, 0, "{err}");
+    // For two GPUs.
+    let other = std::fs::read(order()).unwrap();
+    std::fs::write(&module, [&bytes[..], &other].concat()).unwrap();
+    assert_eq!(run(&module, launch).0, 0);
+}
+
+#[test]
+fn standard_error_may_be_closed() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_check-kernel"));
+    let arguments = "fill --grid 1 --block 64 --arg buffer:256 --arg u32:7 --arg u32:64";
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command.arg(fill(false)).args(arguments.split_whitespace()).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(1));
 }
 
 #[test]

@@ -152,7 +152,10 @@ impl Executables {
             }
         }
         let code_object = HsaLoadedCodeObject { handle: self.handle() };
-        let are_wanted = machine.config.profile.is_some() || machine.config.checks != Asked::default();
+        let config = &machine.config;
+        let is_watched = config.profile.is_some() || config.trace.is_some() || config.checks != Asked::default();
+        // A kernel that is stopped at a time limit was stopped at some line.
+        let are_wanted = is_watched || config.timeout.is_some();
         let sources = are_wanted.then(|| Arc::new(Sources::new(bytes, image.delta)));
         let kernels = kernels(&image, agent, sources.as_ref())?;
         let base = image.mapping.base() as u64;

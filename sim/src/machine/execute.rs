@@ -217,9 +217,10 @@ pub fn dispatch(
         OfDispatch { machine, queue, dispatch: id, command, number, kernel: decoded, loaded, arguments, race };
     let profile = machine.profiles.begin();
     let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
+    let source = |pc| loaded.source(pc);
     let trace = machine.config.trace.as_ref().and_then(|asked| {
         let of = format!("dispatch {id} of {}", queue.describe(machine));
-        asked.begin(&kernel.name, packet, &of)
+        asked.begin((&loaded.name, &source), packet, &of)
     });
     let tracing = trace.as_ref().and_then(|trace| trace.listener()).map(Watch::Trace);
     let watch = findings.checks().map(Watch::Checks).or(profiling).or(tracing);
@@ -263,7 +264,8 @@ pub fn dispatch(
                 if machine.config.checks.sync && begun < workgroups {
                     findings.found(&waiting(&kernel, decoded, &fault, begun, workgroups));
                 }
-                let text = format!("longer than HSA_SIM_TIMEOUT={} in one kernel: {fault}", limit.as_secs());
+                let source = kernel.source(fault.pc).map_or(String::new(), |source| format!("; {source}"));
+                let text = format!("longer than HSA_SIM_TIMEOUT={} in one kernel: {fault}{source}", limit.as_secs());
                 Failure::new(HsaStatus::ERROR_EXCEPTION, text)
             }
             _ => failure(&memory, &kernel, &fault),

@@ -48,6 +48,24 @@ impl Unwritten {
         self.change(range, true);
     }
 
+    /// Uninitialized parts of a range.
+    pub fn ranges(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut found: Vec<Range<u64>> = Vec::new();
+        let mut add = |part: Range<u64>| match found.last_mut() {
+            Some(last) if last.end == part.start => last.end = part.end,
+            _ => found.push(part),
+        };
+        for number in range.start / PAGE..range.end.div_ceil(PAGE) {
+            let Some(page) = sim_wave::Unwritten::page(self, number, false) else { continue };
+            for at in range.start.max(number * PAGE)..range.end.min((number + 1) * PAGE) {
+                if page.is_unwritten(at) {
+                    add(at..at + 1);
+                }
+            }
+        }
+        found
+    }
+
     fn change(&self, range: Range<u64>, is_unwritten: bool) {
         let mut followed = self.0.lock();
         let Some((_, of)) = followed.range_mut(..=range.start).next_back().filter(|(_, of)| range.start < of.end)
@@ -109,6 +127,8 @@ mod tests {
         memory.written(17 * PAGE + 10..20 * PAGE + 1);
         let edges = [17 * PAGE + 9, 17 * PAGE + 10, 18 * PAGE, 20 * PAGE, 20 * PAGE + 1];
         assert_eq!(edges.map(|at| is_unwritten(&memory, at)), [true, false, false, false, true]);
+        let parts = [17 * PAGE + 9..17 * PAGE + 10, 20 * PAGE + 1..20 * PAGE + 5];
+        assert_eq!(memory.ranges(17 * PAGE + 9..20 * PAGE + 5), parts);
         // Part of it is given to somebody else.
         memory.renew(18 * PAGE - 1..18 * PAGE + 1);
         memory.renew(19 * PAGE..20 * PAGE);

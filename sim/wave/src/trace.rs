@@ -15,6 +15,16 @@ pub trait Listener: Sync {
 
     /// Receives a line of text.
     fn hear(&self, text: &str);
+
+    /// True to trace a wave, given its workgroup and its number in it.
+    fn wants(&self, _workgroup: [u32; 3], _wave: u32) -> bool {
+        true
+    }
+
+    /// Source file and line of the instruction at an address; `None` if unknown.
+    fn source(&self, _pc: u64) -> Option<String> {
+        None
+    }
 }
 
 /// Tracer of one thread of a dispatch.
@@ -64,18 +74,22 @@ impl<'a, const L: usize> Trace<'a, L> {
 impl<const L: usize> Observer<L> for Trace<'_, L> {
     fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>], _: &Group<'_>) {
         self.workgroup = workgroup;
-        for wave in waves {
+        for wave in waves.iter().filter(|wave| self.listener.wants(workgroup, wave.index)) {
             self.tell(wave, &format!("begins with lanes {:#x}", wave.exec() & Wave::<L>::LANES));
         }
     }
 
     fn before(&mut self, op: u32, wave: &mut Wave<L>, _: &mut Group<'_>) -> Progress {
+        if !self.listener.wants(self.workgroup, wave.index) {
+            return Ok(());
+        }
         let steps = self.plan.of(op).map(|number| self.plan.at(number));
         for step in steps {
             if self.listener.wants_instructions() {
                 let lanes = wave.exec() & Wave::<L>::LANES;
                 let line = Line::of(self.program, step.offset);
-                self.tell(wave, &format!("+{:#x}  {}  ; lanes {lanes:#x}", step.offset, line.text));
+                let source = self.listener.source(line.pc).map_or(String::new(), |source| format!(", {source}"));
+                self.tell(wave, &format!("+{:#x}  {}  ; lanes {lanes:#x}{source}", step.offset, line.text));
             }
             if step.meeting == Meeting::End {
                 self.tell(wave, &format!("ends after {} instructions", wave.count));

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Kernels in files: code objects (ELF), IREE's executables, modules (`.vmfb`) and uncompressed bundles, in which code
+//! objects lie one after the other.
+
+use amdgpu_code_object::{CodeObject, Kernel, Metadata, Processor, TargetId, infer_format};
+use hsa_runtime64::machine::target;
+
+/// Beginning of an ELF file of 64 bits, little-endian.
+const ELF: &[u8] = b"\x7fELF\x02\x01";
+
+/// Beginning of a bundle that clang has compressed.
+const COMPRESSED: &[u8] = b"CCOB";
+
+/// A code object, with the GPU of the sim that runs it.
+pub struct Code<'a> {
+    /// The ELF file.
+    pub bytes: &'a [u8],
+    /// Its kernels.
+    pub metadata: Metadata,
+    /// Value of `HSA_SIM_AGENTS` for a GPU that runs it, or the processor that no GPU of the sim is.
+    pub agent: Result<String, Processor>,
+}
+
+/// Finds all code objects for AMD GPUs in a file.
+///
+/// # Errors
+/// When there is none, or one is malformed.
+pub fn objects(file: &[u8]) -> Result<Vec<Code<'_>>, String> {
+    if file.starts_with(COMPRESSED) {
+        return Err("a compressed bundle of code objects; `clang-offload-bundler --unbundle` takes one out, and \
+                    `--no-gpu-bundle-output` makes none"
+            .into());
+    }
+    let is_whole = file.starts_with(ELF);
+    let mut found = Vec::new();
+    let mut problem = None;
+    let mut at = 0;
+    while let Some(next) = file[at..].windows(ELF.len()).position(|bytes| bytes == ELF) {
+        at += next;
+        // Code for the host in a bundle or a module is no concern of anyone here.
+        match parse(&file[at..]) {
+            Ok((code, size)) => {
+                found.push(code);
+                at += size.max(ELF.len());
+            }
+            Err(error) => {
+                problem.get_or_insert(error);
+                at += ELF.len();
+            }
+        }
+        if is_whole {
+            break;
+        }
+    }
+    match problem {
+        Some(error) if found.is_empty() => Err(error),
+        None if found.is_empty() => Err(CodeObject::parse(file).map(|_| ()).map_or_else(
+            |error| format!("no code object for AMD GPUs is in it: {error}"),
+            |()| "no code object for AMD GPUs is in it".into(),
+        )),
+        _ => Ok(found),
+    }
+}
+
+/// Parses the code object at the beginning of `bytes`. Returns its size, too.
+fn parse(bytes: &[u8]) -> Result<(Code<'_>, usize), String> {
+    let size = infer_format(bytes).map_or(bytes.len(), |format| format.size as usize);
+    let bytes = &bytes[..size];
+    let code = CodeObject::parse(bytes).map_err(|error| error.to_string())?;
+    let metadata = code.metadata().map_err(|error| error.to_string())?;
+    Ok((Code { bytes, metadata, agent: agent_for(&code.target) }, size))
+}
+
+/// Value of `HSA_SIM_AGENTS` for a GPU of the sim that runs code for `target`.
+fn agent_for(target: &TargetId) -> Result<String, Processor> {
+    let runs = |name: &&str| {
+        let Ok(processor) = name.parse::<Processor>() else { return false };
+        let generic = TargetId::new(processor).generic().map(|generic| generic.processor);
+        processor == target.processor || generic == Some(target.processor)
+    };
+    target::names().split(", ").find(runs).map(str::to_owned).ok_or(target.processor)
+}
+
+/// A kernel, and the code object that has it.
+pub struct Found<'a> {
+    /// The ELF file.
+    pub bytes: &'a [u8],
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// Value of `HSA_SIM_AGENTS` for a GPU that runs it.
+    pub agent: &'a str,
+}
+
+/// Finds a kernel by its name, its symbol, or its name in C++, with or without parameters. `agent` chooses among code
+/// objects for several GPUs.
+///
+/// # Errors
+/// When there is none or more than one, or no GPU of the sim runs it.
+pub fn find<'a>(codes: &'a [Code<'a>], name: &str, agent: Option<&str>) -> Result<Found<'a>, String> {
+    let all = || codes.iter().flat_map(|code| code.metadata.kernels.iter().map(move |kernel| (code, kernel)));
+    let exactly = |kernel: &Kernel| kernel.name == name || kernel.symbol == name;
+    let mut matching: Vec<_> = all().filter(|(_, kernel)| exactly(kernel)).collect();
+    if matching.is_empty() {
+        matching = all().filter(|(_, kernel)| is_called(&kernel.name, name)).collect();
+    }
+    let in_cpp = |kernel: &Kernel| demangled(&kernel.name).unwrap_or_else(|| kernel.name.clone());
+    let Some(&(_, first)) = matching.first() else {
+        let mut names: Vec<_> = all().map(|(_, kernel)| in_cpp(kernel)).collect();
+        names.dedup();
+        return Err(format!("no kernel {name}; there are: {}", names.join(", ")));
+    };
+    if matching.iter().any(|(_, kernel)| kernel.name != first.name) {
+        let names: Vec<_> = matching.iter().map(|(_, kernel)| in_cpp(kernel)).collect();
+        return Err(format!("{name} is the name of several kernels: {}", names.join(", ")));
+    }
+    let playable: Vec<_> =
+        matching.iter().filter_map(|(code, kernel)| Some((*code, *kernel, code.agent.as_deref().ok()?))).collect();
+    let chosen: Vec<_> = playable.iter().filter(|(.., of)| agent.is_none_or(|agent| agent == *of)).collect();
+    match chosen[..] {
+        [(code, kernel, agent), ..] if chosen.iter().all(|(.., other)| other == agent) => {
+            Ok(Found { bytes: code.bytes, kernel, agent })
+        }
+        [] if playable.is_empty() => {
+            let processors: Vec<_> =
+                matching.iter().filter_map(|(code, _)| Some(code.agent.as_ref().err()?.to_string())).collect();
+            let (of, names) = (processors.join(", "), target::names());
+            Err(format!("the code object is for {of}, which the sim does not play; it plays {names}"))
+        }
+        _ => {
+            let agents: Vec<_> = playable.iter().map(|(.., agent)| *agent).collect();
+            Err(format!("{name} is there for {}: --target says which", agents.join(", ")))
+        }
+    }
+}
+
+/// True if a mangled name is this one in C++: `ns::scale(float*, int)`, `ns::scale` or `scale`.
+fn is_called(mangled: &str, name: &str) -> bool {
+    let Some(full) = demangled(mangled) else { return false };
+    let spaceless = |text: &str| text.replace(' ', "");
+    if spaceless(&full) == spaceless(name) {
+        return true;
+    }
+    let path = unparameterized(&full);
+    path == name || path.strip_suffix(name).is_some_and(|rest| rest.ends_with("::"))
+}
+
+/// A function's name without its parameters, and without the return type that templates have in front.
+fn unparameterized(full: &str) -> &str {
+    // The parameters' bracket is the first that is within no other and in no template argument.
+    let mut depth = 0;
+    let mut start = 0;
+    for (at, c) in full.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            '(' if depth == 0 && !full[at..].starts_with("(anonymous namespace)") => return &full[start..at],
+            ' ' if depth == 0 && !full[..at].ends_with("(anonymous") => start = at + 1,
+            _ => {}
+        }
+    }
+    &full[start..]
+}
+
+/// The name in C++ of a symbol that is mangled as the Itanium ABI says.
+pub fn demangled(symbol: &str) -> Option<String> {
+    if !symbol.starts_with("_Z") {
+        return None;
+    }
+    cpp_demangle::Symbol::new(symbol).ok()?.demangle(&Default::default()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_known_by_their_names_in_cpp() {
+        let scale = "_ZN2ns5scaleEPfi";
+        for name in ["ns::scale(float*, int)", "ns::scale(float*,int)", "ns::scale", "scale"] {
+            assert!(is_called(scale, name), "{name}");
+        }
+        for name in ["ns::scal", "cale", "ns::scale(float*)", "ns"] {
+            assert!(!is_called(scale, name), "{name}");
+        }
+        // A template has its result's type in front.
+        let add = "_Z3addIfEvPT_S1_";
+        assert_eq!(demangled(add).as_deref(), Some("void add<float>(float*, float*)"));
+        assert!(is_called(add, "add<float>") && !is_called(add, "void"));
+        assert!(!is_called("scale", "scale(float*)"));
+    }
+
+    #[test]
+    fn files_without_code_objects_are_refused() {
+        for file in [&b""[..], b"CCOB1234", b"AMD1", b"\x7fELF\x02\x01 and no more"] {
+            assert!(objects(file).is_err(), "{file:?}");
+        }
+    }
+}
