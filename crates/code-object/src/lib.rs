@@ -29,7 +29,7 @@ pub use error::{Error, Result};
 pub use executable::{Executable, InferredFormat, SizeProbe, infer_format, probe_size};
 pub use function::{Function, KernargLayout, Parameter, ParameterKind};
 pub use hidden::{CountPlaces, HiddenArguments, HiddenPlaces, HiddenValue};
-pub use metadata::{Argument, Kernel, Metadata, ValueKind};
+pub use metadata::{Argument, Kernel, Metadata, PrintfFormat, ValueKind};
 pub use processor::{PROCESSORS, Processor, ProcessorInfo};
 pub use relabel::for_agent;
 pub use target::{Feature, HSA_ISA_PREFIX, Mismatch, MismatchReason, TargetError, TargetId};

@@ -23,6 +23,55 @@ pub struct Metadata {
     pub target: Option<String>,
     /// The kernels in file order; symbols are distinct.
     pub kernels: Vec<Kernel>,
+    /// `amdhsa.printf`: what calls of OpenCL's `printf` print.
+    pub printf: Vec<PrintfFormat>,
+}
+
+/// A format of OpenCL's `printf`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrintfFormat {
+    /// Number of the format, which kernels write in front of the arguments.
+    pub id: u32,
+    /// Sizes of the arguments in bytes.
+    pub sizes: Vec<u32>,
+    /// The format string.
+    pub text: Vec<u8>,
+}
+
+impl PrintfFormat {
+    /// Parses `ID:N:S1:…:SN:FORMAT`. Control characters and colons of the format are escaped (LLVM,
+    /// `AMDGPUPrintfRuntimeBinding.cpp`).
+    fn parse(text: &str) -> Option<Self> {
+        let (id, rest) = text.split_once(':')?;
+        let (count, mut rest) = rest.split_once(':')?;
+        let mut sizes = Vec::new();
+        for _ in 0..count.parse::<u32>().ok()? {
+            let (size, after) = rest.split_once(':')?;
+            sizes.push(size.parse().ok()?);
+            rest = after;
+        }
+        Some(Self { id: id.parse().ok()?, sizes, text: unescaped(rest.as_bytes()) })
+    }
+}
+
+fn unescaped(mut text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some((&byte, after)) = text.split_first() {
+        text = after;
+        let (byte, length) = match (byte, after) {
+            (b'\\', [b'7', b'2', ..]) => (b':', 2),
+            (b'\\', [b'a', ..]) => (0x07, 1),
+            (b'\\', [b'b', ..]) => (0x08, 1),
+            (b'\\', [b'f', ..]) => (0x0c, 1),
+            (b'\\', [b'n', ..]) => (b'\n', 1),
+            (b'\\', [b'r', ..]) => (b'\r', 1),
+            (b'\\', [b'v', ..]) => (0x0b, 1),
+            _ => (byte, 0),
+        };
+        out.push(byte);
+        text = &text[length..];
+    }
+    out
 }
 
 /// Metadata of one kernel. Sizes and alignments are in bytes.
@@ -122,7 +171,13 @@ impl Metadata {
             }
             kernels.push(kernel);
         }
-        Ok(Self { target: root.string("amdhsa.target")?, kernels })
+        // A driver does not need them: what is no format is left out.
+        let format = |value: &ValueRef| match value {
+            ValueRef::String(text) => PrintfFormat::parse(text.as_str()?),
+            _ => None,
+        };
+        let printf = root.array("amdhsa.printf")?.iter().filter_map(format).collect();
+        Ok(Self { target: root.string("amdhsa.target")?, kernels, printf })
     }
 }
 
@@ -253,6 +308,23 @@ impl<'v> Fields<'v> {
             None => Ok(false),
             Some(ValueRef::Boolean(value)) => Ok(*value),
             Some(_) => Err(self.bad(&format!("`{key}` is not a boolean"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PrintfFormat;
+
+    #[test]
+    fn formats_have_sizes_and_escapes() {
+        assert_eq!(
+            PrintfFormat::parse(r"3:2:4:8:%d\72 %s\n"),
+            Some(PrintfFormat { id: 3, sizes: vec![4, 8], text: b"%d: %s\n".to_vec() })
+        );
+        assert_eq!(PrintfFormat::parse("1:0:a:b").unwrap().text, b"a:b");
+        for wrong in ["", "1", "1:1:4", "x:0:", "1:4294967295:4:a"] {
+            assert_eq!(PrintfFormat::parse(wrong), None, "{wrong}");
         }
     }
 }

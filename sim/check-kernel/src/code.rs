@@ -3,7 +3,7 @@
 //! Kernels in files: code objects (ELF), IREE's executables, modules (`.vmfb`) and uncompressed bundles, in which code
 //! objects lie one after the other.
 
-use amdgpu_code_object::{CodeObject, Kernel, Metadata, Processor, TargetId, infer_format};
+use amdgpu_code_object::{CodeObject, Kernel, Metadata, PrintfFormat, Processor, TargetId, infer_format};
 use hsa_runtime64::machine::target;
 
 /// Beginning of an ELF file of 64 bits, little-endian.
@@ -88,6 +88,8 @@ pub struct Found<'a> {
     pub bytes: &'a [u8],
     /// The kernel.
     pub kernel: &'a Kernel,
+    /// Formats of OpenCL's `printf`.
+    pub printf: &'a [PrintfFormat],
     /// Value of `HSA_SIM_AGENTS` for a GPU that runs it.
     pub agent: &'a str,
 }
@@ -119,7 +121,7 @@ pub fn find<'a>(codes: &'a [Code<'a>], name: &str, agent: Option<&str>) -> Resul
     let chosen: Vec<_> = playable.iter().filter(|(.., of)| agent.is_none_or(|agent| agent == *of)).collect();
     match chosen[..] {
         [(code, kernel, agent), ..] if chosen.iter().all(|(.., other)| other == agent) => {
-            Ok(Found { bytes: code.bytes, kernel, agent })
+            Ok(Found { bytes: code.bytes, kernel, printf: &code.metadata.printf, agent })
         }
         [] if playable.is_empty() => {
             let processors: Vec<_> =

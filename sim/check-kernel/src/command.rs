@@ -326,9 +326,10 @@ impl State {
         let fault = self.gpu.run(&Run {
             object,
             kernel,
+            printf: found.printf,
             scratch: scratch(kernel, launch.stack)?,
             shape: &shape,
-            kernargs: |queue| kernargs::image(kernel, &launch.arguments, &addresses, &shape, queue),
+            kernargs: |host| kernargs::image(kernel, &launch.arguments, &addresses, &shape, host),
         })?;
         if let Some(text) = &fault {
             say(&format!("fault: {text}"));

@@ -4,17 +4,21 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_void};
+use std::io::{self, Write};
+use std::mem;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
 
-use amdgpu_code_object::Kernel;
+use amdgpu_code_object::{Kernel, PrintfFormat};
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 use hsa_runtime64::machine;
 use hsa_runtime64::machine::findings::hsa_sim_findings;
 
-use crate::kernargs::Shape;
+use crate::hostcall::{self, HostCalls, PRINT_BUFFER};
+use crate::kernargs::{Host, Shape};
 
 /// Handle of the last launch's completion signal, by which the callbacks for errors wake the waiting thread.
 static DONE: AtomicU64 = AtomicU64::new(0);
@@ -53,7 +57,9 @@ pub struct Run<'a, F> {
     pub scratch: u32,
     /// Grid, block and dynamic LDS of the launch.
     pub shape: &'a Shape,
-    /// Returns the kernel arguments; its parameter is the queue's address.
+    /// Formats of OpenCL's `printf`.
+    pub printf: &'a [PrintfFormat],
+    /// Returns the kernel arguments, given what the hidden ones are.
     pub kernargs: F,
 }
 
@@ -243,17 +249,13 @@ impl Gpu {
 
     /// Copies the kernel arguments to memory that the kernel can read.
     fn put_kernargs(&self, image: &[u8]) -> Result<u64, String> {
-        let mut memory = ptr::null_mut();
-        // SAFETY: the output is a valid place.
-        let status = unsafe { hsa_amd_memory_pool_allocate(self.kernargs, image.len().max(1), 0, &mut memory) };
-        check("memory for arguments", status)?;
-        // SAFETY: there is one agent, and the memory has the image's size.
-        let status = unsafe {
-            memory.cast::<u8>().copy_from_nonoverlapping(image.as_ptr(), image.len());
-            hsa_amd_agents_allow_access(1, &self.agent, ptr::null(), memory)
-        };
-        check("memory for arguments", status)?;
-        Ok(memory.expose_provenance() as u64)
+        let address = self.host_memory(image.len().max(1))?;
+        // SAFETY: the memory is new, and has the image's size.
+        unsafe {
+            ptr::with_exposed_provenance_mut::<u8>(address as usize)
+                .copy_from_nonoverlapping(image.as_ptr(), image.len());
+        }
+        Ok(address)
     }
 
     /// Loads the code object for the life of the process, and returns the handle of the kernel with this symbol.
@@ -286,7 +288,7 @@ impl Gpu {
     ///
     /// # Errors
     /// When it cannot be run.
-    pub fn run<F: Fn(u64) -> Vec<u8>>(&self, run: &Run<'_, F>) -> Result<Option<String>, String> {
+    pub fn run<F: Fn(Host) -> Vec<u8>>(&self, run: &Run<'_, F>) -> Result<Option<String>, String> {
         let Run { kernel, shape, scratch, .. } = run;
         let lds = kernel.group_segment_size.saturating_add(shape.dynamic_lds);
         let most = self.lds()?;
@@ -297,7 +299,22 @@ impl Gpu {
             ));
         }
         let (queue, done) = self.lane()?;
-        let image = (run.kernargs)(queue.expose_provenance() as u64);
+        let mut host = Host { queue: queue.expose_provenance() as u64, ..Host::default() };
+        let calls = if hostcall::calls_host(kernel) {
+            let items: u32 = shape.block.iter().product();
+            let workgroups: u64 = shape.grid.iter().map(|count| u64::from(*count)).product();
+            let packets = hostcall::packets(workgroups.saturating_mul(items.div_ceil(kernel.wavefront_size).into()));
+            host.hostcall = self.host_memory(hostcall::size(packets))?;
+            // SAFETY: the memory is new, of this size, and is freed below.
+            Some(unsafe { HostCalls::new(host.hostcall, packets) }?)
+        } else {
+            None
+        };
+        if hostcall::prints(kernel) {
+            host.printf = self.host_memory(PRINT_BUFFER)?;
+            self.write(&print_buffer(host.printf), &[[0; 4], (PRINT_BUFFER as u32 - 8).to_le_bytes()].concat())?;
+        }
+        let image = (run.kernargs)(host);
         let arguments = self.put_kernargs(&image)?;
         let packet = KernelDispatchPacket {
             header: PacketHeader::new(
@@ -317,17 +334,47 @@ impl Gpu {
             reserved2: 0,
             completion_signal: done,
         };
-        submit(queue, &packet);
-        let (condition, state) = (HsaSignalCondition::LT, HsaWaitState::BLOCKED);
-        // SAFETY: the signal is live.
-        let value = unsafe { hsa_signal_wait_scacquire(done, condition, 1, u64::MAX, state) };
+        let value = thread::scope(|scope| {
+            if let Some(calls) = &calls {
+                scope.spawn(|| calls.serve());
+            }
+            submit(queue, &packet);
+            let (condition, state) = (HsaSignalCondition::LT, HsaWaitState::BLOCKED);
+            // SAFETY: the signal is live.
+            let value = unsafe { hsa_signal_wait_scacquire(done, condition, 1, u64::MAX, state) };
+            if let Some(calls) = &calls {
+                calls.end();
+            }
+            value
+        });
+        if host.printf != 0 {
+            let bytes = self.read(&print_buffer(host.printf))?;
+            // A closed standard output does not matter.
+            let _ = io::stdout().write_all(&hostcall::print_buffer(&bytes, run.printf));
+        }
         if value != 0 {
-            // The queue has failed, and a callback may still come for the signal: the next launch has others.
+            // The queue has failed, and a callback may still come for the signal: the next launch has others. Waves may
+            // still be there, too, so that their memory stays.
             self.lane.set(None);
+            mem::forget(calls);
             return Ok(Some(last_fault()));
         }
-        self.free(Buffer { address: arguments, size: image.len() })?;
+        for address in [arguments, host.hostcall, host.printf].into_iter().filter(|address| *address != 0) {
+            self.free(Buffer { address, size: 0 })?;
+        }
         Ok(None)
+    }
+
+    /// Allocates memory of the host that the GPU may access.
+    fn host_memory(&self, size: usize) -> Result<u64, String> {
+        let mut memory = ptr::null_mut();
+        // SAFETY: the output is a valid place, and there is one agent.
+        let status = unsafe {
+            let allocated = hsa_amd_memory_pool_allocate(self.kernargs, size, 0, &mut memory);
+            if allocated.is_ok() { hsa_amd_agents_allow_access(1, &self.agent, ptr::null(), memory) } else { allocated }
+        };
+        check("memory of the host", status)?;
+        Ok(memory.expose_provenance() as u64)
     }
 
     /// The queue and the completion signal, which is 1.
@@ -351,6 +398,11 @@ impl Gpu {
         self.lane.set(Some((queue, done)));
         Ok((queue, done))
     }
+}
+
+/// OpenCL's print buffer at an address.
+fn print_buffer(address: u64) -> Buffer {
+    Buffer { address, size: PRINT_BUFFER }
 }
 
 /// Writes the next packet of the queue, in which no other is under way, and rings its doorbell.

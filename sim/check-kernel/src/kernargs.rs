@@ -19,6 +19,17 @@ pub struct Shape {
     pub dynamic_lds: u32,
 }
 
+/// Addresses that hidden arguments have; 0 for none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Host {
+    /// The queue.
+    pub queue: u64,
+    /// The buffer for calls of the host.
+    pub hostcall: u64,
+    /// The buffer of OpenCL's `printf`.
+    pub printf: u64,
+}
+
 /// Arguments that the user must give.
 fn explicit(kernel: &Kernel) -> impl Iterator<Item = &Argument> {
     kernel.arguments.iter().filter(|argument| !matches!(argument.value_kind, ValueKind::Hidden(_)))
@@ -111,8 +122,6 @@ pub fn place_local(kernel: &Kernel, given: &[Given], dynamic: u32) -> (Vec<Optio
 /// Hidden arguments of a kernel that are null here although its code may use them, each with its purpose.
 pub fn null_arguments(kernel: &Kernel) -> Vec<String> {
     let purpose = |name: &str| match name {
-        "hidden_hostcall_buffer" => Some("printf, assert and other calls of the host"),
-        "hidden_printf_buffer" => Some("OpenCL's printf"),
         "hidden_heap_v1" => Some("malloc and free"),
         "hidden_default_queue" | "hidden_completion_action" => Some("enqueue_kernel"),
         "hidden_multigrid_sync_arg" => Some("synchronization of several grids"),
@@ -125,9 +134,9 @@ pub fn null_arguments(kernel: &Kernel) -> Vec<String> {
     names.collect()
 }
 
-/// Returns the bytes of the kernel arguments. `addresses` are those of buffers, aliases and parts of LDS among `given`,
-/// `queue` is the queue's address. The arguments have been [checked](check).
-pub fn image(kernel: &Kernel, given: &[Given], addresses: &[Option<u64>], shape: &Shape, queue: u64) -> Vec<u8> {
+/// Returns the bytes of the kernel arguments. `addresses` are those of buffers, aliases and parts of LDS among `given`.
+/// The arguments have been [checked](check).
+pub fn image(kernel: &Kernel, given: &[Given], addresses: &[Option<u64>], shape: &Shape, host: Host) -> Vec<u8> {
     let mut image = vec![0; kernel.kernarg_size as usize];
     let mut put = |argument: &Argument, bytes: &[u8]| {
         let size = bytes.len().min(argument.size as usize);
@@ -141,16 +150,16 @@ pub fn image(kernel: &Kernel, given: &[Given], addresses: &[Option<u64>], shape:
     }
     for argument in &kernel.arguments {
         if let ValueKind::Hidden(name) = &argument.value_kind {
-            put(argument, &hidden(name, shape, queue).to_le_bytes());
+            put(argument, &hidden(name, shape, host).to_le_bytes());
         }
     }
     image
 }
 
 /// Value of a hidden argument. Remainders of partial workgroups and offsets of grids are zero, because there are none.
-/// Arguments that need a runtime are also zero: buffers of `printf` and of host calls, heap, default queue and so on. A
-/// kernel that uses one of these faults at address 0.
-fn hidden(name: &str, shape: &Shape, queue: u64) -> u64 {
+/// Arguments that need more of a runtime are also zero: heap, default queue and so on. A kernel that uses one of these
+/// faults at address 0.
+fn hidden(name: &str, shape: &Shape, host: Host) -> u64 {
     let axis = match name.as_bytes().last() {
         Some(b'y') => 1,
         Some(b'z') => 2,
@@ -162,7 +171,9 @@ fn hidden(name: &str, shape: &Shape, queue: u64) -> u64 {
         // HIP's grids always have three.
         "hidden_grid_dims" => 3,
         "hidden_dynamic_lds_size" => shape.dynamic_lds.into(),
-        "hidden_queue_ptr" => queue,
+        "hidden_queue_ptr" => host.queue,
+        "hidden_hostcall_buffer" => host.hostcall,
+        "hidden_printf_buffer" => host.printf,
         _ => 0,
     }
 }
@@ -214,7 +225,13 @@ mod tests {
         let given = given(&["buffer:16", "i32:-2"]);
         assert_eq!(check(&kernel, &given), Ok(()));
         let shape = Shape { grid: [5, 6, 7], block: [8, 9, 1], dynamic_lds: 256 };
-        let image = image(&kernel, &given, &[Some(0x1122_3344_5566_7788), None], &shape, 0x99);
+        let image = image(
+            &kernel,
+            &given,
+            &[Some(0x1122_3344_5566_7788), None],
+            &shape,
+            Host { queue: 0x99, ..Host::default() },
+        );
         let number = |offset: usize, size: usize| {
             let mut bytes = [0; 8];
             bytes[..size].copy_from_slice(&image[offset..][..size]);

@@ -3,14 +3,16 @@
 //! Runs kernels of code objects on the software GPU, with checks: a tool for authors of kernels and of compilers.
 //! `docs/sim/checks.md` shows its use. The program's [`command`] and the Python package `amdgpu_sim` are its users.
 //!
-//! Modules name only those before them: [`number`], [`npy`], [`arguments`], [`code`], [`kernargs`], [`gpu`], [`dump`],
-//! [`command`].
+//! Modules name only those before them: [`number`], [`npy`], [`arguments`], [`code`], [`kernargs`], [`printf`],
+//! [`hostcall`], [`gpu`], [`dump`], [`command`].
 
 pub mod arguments;
 pub mod code;
 pub mod command;
 pub mod dump;
 pub mod gpu;
+pub mod hostcall;
 pub mod kernargs;
 pub mod npy;
 pub mod number;
+pub mod printf;

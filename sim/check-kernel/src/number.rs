@@ -129,7 +129,8 @@ impl Type {
         let (got, wanted) = (self.float(got), self.float(wanted));
         let is_same = got == wanted || got.is_nan() && wanted.is_nan();
         // Infinities differ from everything else, and so do not-a-numbers.
-        !is_same && !((got - wanted).abs() <= tolerance * (1.0 + wanted.abs()) && wanted.is_finite())
+        let is_near = wanted.is_finite() && (got - wanted).abs() <= tolerance * (1.0 + wanted.abs());
+        !(is_same || is_near)
     }
 }
 

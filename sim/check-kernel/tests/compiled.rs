@@ -16,13 +16,23 @@ fn compiled(name: &str, processor: &str, flags: &[&str]) -> PathBuf {
 
 /// Compiles a file of `tests/compiled`. Clang and the linker are Debian's `clang-22` and `lld-22`.
 fn compile(file: &str, processor: &str, flags: &[&str]) -> PathBuf {
+    compile_for(file, processor, "-mcpu", &[&["-target", "amdgcn-amd-amdhsa"], flags].concat())
+}
+
+/// Compiles a file of `tests/compiled` for a processor, which `option` names.
+fn compile_for(file: &str, processor: &str, option: &str, flags: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled").join(file);
-    let name = file.split('.').next().unwrap_or_default();
-    let way = flags.concat().replace(|c: char| !c.is_ascii_alphanumeric(), "");
+    let name = file.replace('.', "-");
+    let way = flags
+        .iter()
+        .filter(|flag| !flag.contains('/'))
+        .copied()
+        .collect::<String>()
+        .replace(|c: char| !c.is_ascii_alphanumeric(), "");
     let object = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.{processor}{way}.co"));
     let output = Command::new("clang-22")
-        .args(["-nogpulib", "-target", "amdgcn-amd-amdhsa", "-fuse-ld=lld-22", "-Werror"])
-        .arg(format!("-mcpu={processor}"))
+        .args(["-nogpulib", "-fuse-ld=lld-22", "-Werror"])
+        .arg(format!("{option}={processor}"))
         .args(flags)
         .arg(&source)
         .arg("-o")
@@ -199,4 +209,50 @@ fn kernels_have_names_in_cpp() {
     }
     let (code, told) = launch("ns::add", "--arg f32:3");
     assert!(code == Some(3) && told.contains("ns::add is the name of several kernels: ns::add(float "), "{told}");
+}
+
+/// ROCm's device library, of the Python package of IREE's compiler that set-up installs.
+fn device_library() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let packages = std::fs::read_dir(root.join("build/venv/lib")).into_iter().flatten().flatten();
+    let below = "site-packages/iree/compiler/_mlir_libs/iree_platform_libs/rocm/ockl.bc";
+    let mut files = packages.map(|python| python.path().join(below)).filter(|file| file.exists());
+    files.next().expect("build/venv has no ockl.bc; `cargo xtask setup` installs it")
+}
+
+/// Runs a kernel, and returns its standard output.
+fn printed(object: &Path, arguments: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_check-kernel"));
+    let output = command.arg(object).args(arguments.split(' ')).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{} {arguments}: {told}", object.display());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The device library's calls of the host, which the compiler makes of HIP's printf, with all checks.
+#[test]
+fn kernels_of_hip_print() {
+    let library = device_library();
+    for processor in ["gfx90a", "gfx1100", "gfx1201"] {
+        let link = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", library.to_str().unwrap()];
+        let hip = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpuinc", "-O2"];
+        let object = compile_for("printf.hip", processor, "--offload-arch", &[&hip[..], &link].concat());
+        let text = printed(&object, "print --grid 2 --block 96 --arg f32:2.5 --arg i32:70");
+        let mut lines: Vec<_> = text.lines().collect();
+        // Waves print in any order.
+        lines.sort_unstable();
+        let long = "a message that is longer than the fifty-six bytes which one call of the host can take";
+        let item = |t: &'static str| [t; 2];
+        let items = ["item -4: 2.50, 1099511627776", "item 28: 2.50, 1099511627776", "item 60: 2.50, 1099511627776"];
+        assert_eq!(lines, [item(long), item(items[0]), item(items[1]), item(items[2])].concat(), "{processor}");
+    }
+}
+
+#[test]
+fn kernels_of_opencl_print() {
+    let library = device_library();
+    let link = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", library.to_str().unwrap()];
+    let object = compile("printf.cl", "gfx942", &[&["-x", "cl", "-cl-std=CL2.0", "-O2"][..], &link].concat());
+    let text = printed(&object, "print --grid 1 --block 64 --arg f32:0.5");
+    assert_eq!(text, "item 0: 0, 0.5 text\nitem 1: -1, 0.5 text\n");
 }

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/kernels.gfx1100.co")
@@ -18,8 +19,13 @@ fn fill(waits: bool) -> PathBuf {
         let at = code.windows(4).position(|bytes| bytes == 0xbf89_fc07_u32.to_le_bytes()).unwrap();
         code[at..at + 4].copy_from_slice(&0xbf80_0000_u32.to_le_bytes());
     }
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fill-{waits}.co"));
-    std::fs::write(&path, code).unwrap();
+    // Tests write it at the same time, and each reads a whole one.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let partial = folder.join(format!("fill-{waits}.{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    std::fs::write(&partial, code).unwrap();
+    let path = folder.join(format!("fill-{waits}.co"));
+    std::fs::rename(partial, &path).unwrap();
     path
 }
 

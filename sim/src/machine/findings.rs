@@ -239,6 +239,10 @@ impl Sink for OfDispatch<'_> {
         self.loaded.source(pc)
     }
 
+    fn is_mailbox(&self, address: u64) -> bool {
+        self.machine.signals.is_mailbox(address)
+    }
+
     fn place(&self, address: u64) -> Option<String> {
         let memory = &self.machine.memory;
         let place = memory.place(address)?;

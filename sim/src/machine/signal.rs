@@ -202,6 +202,13 @@ impl Signals {
         inside && kind(signal) != AmdSignalKind::INVALID
     }
 
+    /// True if an address is in the mailbox of signals.
+    pub fn is_mailbox(&self, address: u64) -> bool {
+        let slabs = self.slabs.lock();
+        let offsets = slabs.mappings.iter().map(|slab| address.wrapping_sub(slab.base() as u64));
+        offsets.into_iter().any(|offset| (MAILBOX as u64..MAILBOX as u64 + 8).contains(&offset))
+    }
+
     /// Destroys a live signal.
     pub fn destroy(&self, signal: HsaSignal) -> Result<(), HsaStatus> {
         if !self.is_live(signal) {

@@ -51,6 +51,11 @@ pub trait Sink: Sync {
         None
     }
 
+    /// True for a word that devices store to by convention, in no order: the mailbox of signals.
+    fn is_mailbox(&self, _address: u64) -> bool {
+        false
+    }
+
     /// Describes the memory at an address; `None` if it is unknown.
     fn place(&self, _address: u64) -> Option<String> {
         None
