@@ -39,7 +39,7 @@ const NAMES: [&str; 7] = [
 const TAG: c_int = 2606;
 
 /// The pauses of the polling thread while nothing happens, from the first to the longest.
-const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
+const PAUSES: [Duration; 2] = [Duration::from_micros(5), Duration::from_micros(250)];
 
 /// Longest wait for sends under way when the world ends.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -112,12 +112,9 @@ impl Mpi {
         let unusable = |error: &dyn std::fmt::Display| status!(UNAVAILABLE, "{name} is no usable MPI library: {error}");
         let symbols = Symbols::load(&library).map_err(|error| unusable(&error))?;
         // SAFETY: only the addresses of the two symbols are used.
-        let open = unsafe {
-            let world = library.get::<u8>(b"ompi_mpi_comm_world\0");
-            world.and_then(|world| {
-                Ok((world.into_raw() as Handle, library.get::<u8>(b"ompi_mpi_byte\0")?.into_raw() as Handle))
-            })
-        };
+        let address =
+            |name: &[u8]| unsafe { library.get::<*mut c_void>(name) }.map(|symbol| symbol.into_raw() as Handle);
+        let open = address(b"ompi_mpi_comm_world\0").and_then(|world| Ok((world, address(b"ompi_mpi_byte\0")?)));
         let constants = match open {
             Ok((world, byte)) => Constants { world, byte, any_source: -1, levels: [2, 3], source: 0 },
             Err(_) if name.contains("libmpi_abi") => STANDARD,
