@@ -326,8 +326,8 @@ impl Device {
             Route::Device(copy) => submit(queue, waits, signals, || copy),
             Route::Host(transfer) => {
                 let (files, device) = (self.files().clone(), self.weak());
-                let subject = EventInfo::one(transfer.direction.kind(), transfer.length as u64);
-                let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
+                let info = || EventInfo::one(transfer.direction.kind(), transfer.length as u64);
+                let trace = HostTrace::new(queue, info, waits.len(), signals.len());
                 submit_host(queue, waits, signals, move |signals| files.run(transfer, signals, device, trace))
             }
         }
@@ -346,8 +346,8 @@ impl Device {
             return Err(status!(INVALID_ARGUMENT, "a host call needs a function and four arguments"));
         }
         let queue = self.logical().select_queue(affinity, waits)?;
-        let subject = EventInfo::one(QueueEventKind::HostCall, 0);
-        let trace = HostTrace::new(queue, subject, waits.len(), signals.len());
+        let info = || EventInfo::one(QueueEventKind::HostCall, 0);
+        let trace = HostTrace::new(queue, info, waits.len(), signals.len());
         // WAIT_ACTIVE and RELAXED are hints that change nothing here.
         let non_blocking = flags.contains(HostCallFlags::NON_BLOCKING);
         // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).

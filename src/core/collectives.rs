@@ -25,8 +25,8 @@ use crate::core::program::Program;
 use crate::core::program::execute::Execute;
 use crate::core::program::recorder::Recorder;
 use crate::core::queue::Queue;
+use crate::core::queue::signal_list::SignalList;
 use crate::core::queue::submit::{submit, submit_host};
-use crate::core::queue::timeline::SignalList;
 use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::device::DeviceHandle;
 use crate::ffi::profile::schema::QueueEventKind;
@@ -315,7 +315,7 @@ impl StagesExecution<'_> {
         let bytes = operations.iter().map(|operation| operation.plan.send as u64).sum();
         let event =
             EventInfo { operations: operations.len() as u32, ..EventInfo::one(QueueEventKind::HostCall, bytes) };
-        let trace = HostTrace::new(queue, event, waits.len(), signals.len());
+        let trace = HostTrace::new(queue, || event, waits.len(), signals.len());
         let (queue, device, files) = (queue.clone(), self.device.clone(), self.files.clone());
         let job = Job { operations, queue, device, files, affinity: self.affinity(), trace };
         // Its place among the operations of the communicator is that of this submission, whenever the waits are over.

@@ -18,9 +18,10 @@ use crate::core::gpu::Gpu;
 use crate::core::gpu::options::Options;
 use crate::core::gpu::topology::Selection;
 use crate::core::profile::Profiler;
+use crate::core::queue::device_queues::DeviceQueues;
 use crate::core::queue::groups::Member;
-use crate::core::queue::shared::{DeviceQueues, DeviceShared};
-use crate::core::queue::{Queue, QueueParams};
+use crate::core::queue::shared::DeviceShared;
+use crate::core::queue::{Queue, QueueParams, semaphore, threads};
 use crate::ffi::{FrontierTracker, MAX_QUEUES, Result, SemaphoreList, Status, status};
 use crate::hsa;
 use crate::ring::KERNARG_ALIGNMENT;
@@ -198,7 +199,7 @@ impl LogicalDevice {
         }
         let candidates = bits & self.gpu_mask(queue.gpu().index());
         let pending = |(semaphore, value)| {
-            let last = queue.timeline_of(semaphore)?.last_signal()?;
+            let last = semaphore::timeline_of(queue, semaphore)?.last_signal()?;
             let queue = queues.get(last.queue as usize)?;
             let is_pending =
                 last.value >= value && candidates >> last.queue & 1 == 1 && !queue.has_completed(last.epoch);
@@ -297,8 +298,9 @@ impl LogicalDevice {
                 recycle_limit: self.options.host_block_pool_small_size,
             };
             let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
-            match Queue::create(&params, gpu, shared.clone(), listener.clone()) {
-                Ok((queue, thread)) => {
+            let queue = Queue::new(&params, gpu, shared.clone());
+            match queue.and_then(|queue| Ok((threads::start(&queue, listener.clone())?, queue))) {
+                Ok((thread, queue)) => {
                     made.queues.push(queue);
                     made.threads.push(thread);
                 }

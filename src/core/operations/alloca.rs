@@ -26,12 +26,11 @@ use crate::core::profile::EventInfo;
 use crate::core::profile::memory::{MemoryInfo, PoolTrace};
 use crate::core::profile::session::Session;
 use crate::core::queue::Queue;
-use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{
-    Demand, Emitter, Operation, Prepared, Progress, SinglePacket, SinglePacketSpace, Submit,
-};
-use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::waits::EpochWait;
+use crate::core::queue::demand::Demand;
+use crate::core::queue::emitter::{SinglePacket, SinglePacketSpace};
+use crate::core::queue::epoch_wait::EpochWait;
+use crate::core::queue::operation::{Operation, Planned, Submit};
+use crate::core::queue::record::CompletionAction;
 use crate::ffi::pool::{Observation, Pool, PoolRef, RawReservation};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{
@@ -118,7 +117,7 @@ impl Alloca {
     }
 
     /// Takes memory and gives it to `buffer`, its own, or returns the wait that it needs.
-    fn take_memory(&mut self, buffer: &Transient, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
+    fn take_memory(&mut self, buffer: &Transient, queue: &Queue, waits: &[EpochWait]) -> Result<Planned> {
         zone!("take memory");
         let pool = buffer.pool();
         if queue.shared().profiler.is_active() && self.trace.is_none() {
@@ -163,7 +162,7 @@ impl Alloca {
             unsafe { buffer.stage(raw, backing, part, counted) };
             self.staged = Some(edge);
         }
-        Ok(Prepared::Ready(NOTHING))
+        Ok(Planned::Ready(NOTHING))
     }
 
     /// Bytes to leave unused behind the buffer: `gap` if `pool` allows so large an allocation, otherwise 0.
@@ -253,9 +252,9 @@ impl Submit for Alloca {
 
 impl Operation for Alloca {
     /// Takes memory and gives it to the buffer, or returns the wait that it needs.
-    fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
+    fn plan(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Planned> {
         if self.staged.is_some() {
-            return Ok(Prepared::Ready(NOTHING));
+            return Ok(Planned::Ready(NOTHING));
         }
         let submitted = || status!(INTERNAL, "an allocation was submitted twice");
         // Not through `self`, of which other fields change; its own reference stays.
@@ -265,20 +264,12 @@ impl Operation for Alloca {
         result
     }
 
-    fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
-        Progress::Done
-    }
-
     #[inline(always)]
-    fn emit_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+    fn write_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
         Some(SinglePacket::Barrier)
     }
 
-    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
-        Ok(RetainedSet::NONE)
-    }
-
-    fn finish(&mut self) -> CompletionAction {
+    fn completion_action(&mut self) -> CompletionAction {
         // The memory is the buffer's from here on.
         self.buffer.take().map_or(CompletionAction::None, CompletionAction::Commit)
     }
@@ -358,33 +349,25 @@ impl Submit for Dealloca<'_> {
 }
 
 impl Operation for Dealloca<'_> {
-    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn plan(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
         if queue.shared().profiler.is_active() && self.trace.is_none() {
             self.begin_trace(queue);
         }
-        Ok(Prepared::Ready(NOTHING))
-    }
-
-    fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
-        Progress::Done
+        Ok(Planned::Ready(NOTHING))
     }
 
     #[inline(always)]
-    fn emit_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+    fn write_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
         Some(SinglePacket::Barrier)
     }
 
-    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
-        Ok(RetainedSet::NONE)
-    }
-
-    fn finish(&mut self) -> CompletionAction {
+    fn completion_action(&mut self) -> CompletionAction {
         let Some(buffer) = self.claimed.take() else { return CompletionAction::None };
         self.submitted = self.caller.is_none().then(|| buffer.clone());
         CompletionAction::Decommit(buffer)
     }
 
-    fn submitted(&mut self, queue: &Queue, epoch: u64) {
+    fn on_submitted(&mut self, queue: &Queue, epoch: u64) {
         let own = self.submitted.take();
         if let Some(buffer) = self.caller.or(own.as_deref()) {
             // For a runtime that tracks parts the memory is used until the GPU is done: then completion gives it back.

@@ -10,11 +10,11 @@ use crate::core::profile::EventInfo;
 use crate::core::profile::counters::Count;
 use crate::core::profile::session::{Range, Session};
 use crate::core::queue::Queue;
-use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Demand, Emitter, Operation, Prepared, Progress, Submit};
-use crate::core::queue::retained::RetainedSet;
+use crate::core::queue::demand::Demand;
+use crate::core::queue::emitter::Emitter;
+use crate::core::queue::epoch_wait::EpochWait;
+use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
 use crate::core::queue::submit::submit_unprofiled;
-use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{Result, Status, status};
 use crate::hsa;
@@ -117,21 +117,24 @@ struct Counting {
 impl Submit for Counting {
     type Owned = Self;
 
-    fn into_owned(self) -> Result<Self> {
+    fn into_owned(mut self) -> Result<Self> {
+        if self.must_not_wait {
+            self.submitted = None;
+        }
         Ok(self)
     }
 }
 
 impl Operation for Counting {
-    fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn plan(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
         if self.submitted.is_none() {
             return Err(status!(CANCELLED, "nobody waits for it"));
         }
         let packets = self.ends.map_or(0, |_| 3) + self.begins.map_or(0, |_| 2);
-        Ok(Prepared::Ready(Demand { packets, overlapping: true, ..Demand::default() }))
+        Ok(Planned::Ready(Demand { packets, overlapping: true, ..Demand::default() }))
     }
 
-    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+    fn write(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         if let Some((signal, packets)) = &self.ends {
             emitter.barrier_with(*signal);
             packets.iter().for_each(|packet| emitter.counter_packet(packet));
@@ -143,24 +146,10 @@ impl Operation for Counting {
         Progress::Done
     }
 
-    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
-        Ok(RetainedSet::NONE)
-    }
-
-    fn finish(&mut self) -> CompletionAction {
-        CompletionAction::None
-    }
-
-    fn submitted(&mut self, _queue: &Queue, epoch: u64) {
+    fn on_submitted(&mut self, _queue: &Queue, epoch: u64) {
         if let Some(sender) = self.submitted.take() {
             // There is room for it; the receiver waits.
             let _ = sender.send(epoch);
-        }
-    }
-
-    fn deferred(&mut self) {
-        if self.must_not_wait {
-            self.submitted = None;
         }
     }
 

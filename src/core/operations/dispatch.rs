@@ -9,12 +9,12 @@ use crate::core::operations::launch::{ArgumentLayout, Launch};
 use crate::core::profile::session::Session;
 use crate::core::profile::{EventInfo, LaunchInfo};
 use crate::core::queue::Queue;
-use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{
-    Demand, Emitter, KernargCursor, Operation, Order, Prepared, Progress, SinglePacket, SinglePacketSpace, Submit,
-};
+use crate::core::queue::demand::Demand;
+use crate::core::queue::emitter::{Emitter, Order, SinglePacket, SinglePacketSpace};
+use crate::core::queue::epoch_wait::EpochWait;
+use crate::core::queue::kernargs::KernargCursor;
+use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
 use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
 use crate::ffi::{
     Borrowed, Buffer, BufferHandle, BufferRefs, HalRef, RawExecutable, Result, RetainedBufferRefs, fallible, status,
@@ -71,7 +71,7 @@ impl Plan {
     #[inline(always)]
     fn give_back(&mut self, queue: &Queue) {
         if !self.spilled.is_empty() {
-            queue.recycle_addresses(std::mem::take(&mut self.spilled));
+            queue.vec_pools().recycle_addresses(std::mem::take(&mut self.spilled));
         }
     }
 }
@@ -139,7 +139,7 @@ impl DispatchParams<'_> {
     #[inline(never)]
     fn resolve_many(&self, plan: &mut Plan, queue: &Queue) -> Result<()> {
         if plan.spilled.is_empty() {
-            plan.spilled = queue.take_addresses(self.bindings.len())?;
+            plan.spilled = queue.vec_pools().take_addresses(self.bindings.len())?;
         }
         resolve(self.bindings, &mut plan.spilled, queue.gpu())
     }
@@ -165,7 +165,7 @@ impl DispatchParams<'_> {
 
     /// The packet of a dispatch that is a single packet.
     #[inline(always)]
-    fn emit_single(&self, plan: &Plan, room: &mut KernargCursor) -> SinglePacket {
+    fn write_single(&self, plan: &Plan, room: &mut KernargCursor) -> SinglePacket {
         if plan.packets == 0 {
             return SinglePacket::Barrier;
         }
@@ -203,10 +203,10 @@ impl DispatchParams<'_> {
         let own = Some(self.executable.retain_resource());
         let buffers = self.bindings.iter().map(|binding| binding.buffer.map(Borrowed::retain_resource));
         match self.count {
-            WorkgroupCount::Static(_) => RetainedSet::new(queue, own, buffers.len(), buffers),
+            WorkgroupCount::Static(_) => RetainedSet::new(queue.vec_pools(), own, buffers.len(), buffers),
             WorkgroupCount::Indirect(counts, _) => {
                 let counts = std::iter::once(Some(counts.retain_resource()));
-                RetainedSet::new(queue, own, buffers.len() + 1, buffers.chain(counts))
+                RetainedSet::new(queue.vec_pools(), own, buffers.len() + 1, buffers.chain(counts))
             }
         }
     }
@@ -269,19 +269,19 @@ impl Submit for Dispatch<'_> {
 
 impl Operation for Dispatch<'_> {
     #[inline(always)]
-    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-        self.request.prepare(&mut self.plan, queue).map(Prepared::Ready)
+    fn plan(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
+        self.request.prepare(&mut self.plan, queue).map(Planned::Ready)
     }
 
     #[inline(always)]
-    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+    fn write(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         self.request.emit(&self.plan, emitter);
         Progress::Done
     }
 
     #[inline(always)]
-    fn emit_single(&mut self, _gpu: &Gpu, room: &mut SinglePacketSpace) -> Option<SinglePacket> {
-        Some(self.request.emit_single(&self.plan, &mut room.kernargs))
+    fn write_single(&mut self, _gpu: &Gpu, room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+        Some(self.request.write_single(&self.plan, &mut room.kernargs))
     }
 
     #[inline(always)]
@@ -290,12 +290,7 @@ impl Operation for Dispatch<'_> {
     }
 
     #[inline(always)]
-    fn finish(&mut self) -> CompletionAction {
-        CompletionAction::None
-    }
-
-    #[inline(always)]
-    fn submitted(&mut self, queue: &Queue, _epoch: u64) {
+    fn on_submitted(&mut self, queue: &Queue, _epoch: u64) {
         self.plan.give_back(queue);
     }
 
@@ -339,14 +334,14 @@ impl LaterDispatch {
 }
 
 impl Operation for LaterDispatch {
-    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn plan(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
         let mut plan = std::mem::take(&mut self.plan);
         let demand = self.request().prepare(&mut plan, queue);
         self.plan = plan;
-        demand.map(Prepared::Ready)
+        demand.map(Planned::Ready)
     }
 
-    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+    fn write(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         self.request().emit(&self.plan, emitter);
         Progress::Done
     }
@@ -355,11 +350,7 @@ impl Operation for LaterDispatch {
         self.request().retained_resources(queue)
     }
 
-    fn finish(&mut self) -> CompletionAction {
-        CompletionAction::None
-    }
-
-    fn submitted(&mut self, queue: &Queue, _epoch: u64) {
+    fn on_submitted(&mut self, queue: &Queue, _epoch: u64) {
         self.plan.give_back(queue);
     }
 

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::core::memory::mappable;
 use crate::core::operations::transfer::{Range, Transfer};
-use crate::core::queue::timeline::SignalList;
+use crate::core::queue::signal_list::SignalList;
 use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::device::DeviceHandle;
 use crate::ffi::file::FileRef;

@@ -7,7 +7,7 @@ use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
 
 use crate::core::gpu::limits::LaunchLimits;
 use crate::core::profile::FunctionRef;
-use crate::core::queue::operation::KernargSink;
+use crate::core::queue::kernargs::KernargSink;
 use crate::ffi::{Result, Status, status};
 use crate::hsa;
 use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};

@@ -10,12 +10,12 @@ use crate::core::gpu::Gpu;
 use crate::core::memory::device_address;
 use crate::core::profile::EventInfo;
 use crate::core::profile::session::Session;
-use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{
-    Demand, Emitter, KernargCursor, Operation, Order, Prepared, Progress, SinglePacket, SinglePacketSpace, Submit,
-};
+use crate::core::queue::demand::Demand;
+use crate::core::queue::emitter::{Emitter, Order, SinglePacket, SinglePacketSpace};
+use crate::core::queue::epoch_wait::EpochWait;
+use crate::core::queue::kernargs::KernargCursor;
+use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
 use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::waits::EpochWait;
 use crate::core::queue::{Queue, pm4};
 use crate::ffi::profile::schema::QueueEventKind;
 use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, RawBuffer, Result, Status, WHOLE_BUFFER, fallible, status};
@@ -34,25 +34,13 @@ impl Submit for Barrier {
 }
 
 impl Operation for Barrier {
-    fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-        Ok(Prepared::Ready(Demand { overlapping: true, ..Demand::default() }))
-    }
-
-    fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
-        Progress::Done
+    fn plan(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
+        Ok(Planned::Ready(Demand { overlapping: true, ..Demand::default() }))
     }
 
     #[inline(always)]
-    fn emit_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+    fn write_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
         Some(SinglePacket::Barrier)
-    }
-
-    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
-        Ok(RetainedSet::NONE)
-    }
-
-    fn finish(&mut self) -> CompletionAction {
-        CompletionAction::None
     }
 
     fn profile_event(&self, _session: &Session) -> EventInfo {
@@ -313,10 +301,10 @@ impl Transfer<'_> {
 }
 
 impl Operation for Transfer<'_> {
-    fn prepare(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+    fn plan(&mut self, queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
         if self.length == 0 {
             self.plan = Plan::Nothing;
-            return Ok(Prepared::Ready(Demand { overlapping: true, ..Demand::default() }));
+            return Ok(Planned::Ready(Demand { overlapping: true, ..Demand::default() }));
         }
         let target = match &self.plan {
             // Resolved with the first part, which is in the ring: the rest must follow.
@@ -329,10 +317,10 @@ impl Operation for Transfer<'_> {
             Some(command) => self.plan = Plan::Command(command),
             None => demand.kernarg_bytes = self.launch(queue, target)?,
         }
-        Ok(Prepared::Ready(demand))
+        Ok(Planned::Ready(demand))
     }
 
-    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+    fn write(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         if let Plan::Command(command) = &self.plan {
             emitter.command(command.dwords(), Order::ALONE);
             return Progress::Done;
@@ -344,7 +332,7 @@ impl Operation for Transfer<'_> {
     }
 
     #[inline(always)]
-    fn emit_single(&mut self, gpu: &Gpu, room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+    fn write_single(&mut self, gpu: &Gpu, room: &mut SinglePacketSpace) -> Option<SinglePacket> {
         match &self.plan {
             Plan::Nothing => Some(SinglePacket::Barrier),
             Plan::Command(command) => Some(room.command(command.dwords())),
@@ -361,10 +349,6 @@ impl Operation for Transfer<'_> {
             _ => None,
         };
         Ok(RetainedSet::two(target, source))
-    }
-
-    fn finish(&mut self) -> CompletionAction {
-        CompletionAction::None
     }
 
     fn profile_event(&self, _session: &Session) -> EventInfo {

@@ -21,13 +21,12 @@ use crate::core::program::{
     Action, AddressSource, ArgumentBuffer, KernargBlock, KernargSource, NonDispatch, Program, Step,
 };
 use crate::core::queue::Queue;
-use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{
-    Demand, Emitter, KernargCursor, Kernargs, Operation, Order, Prepared, Progress, SinglePacket, SinglePacketSpace,
-    Submit,
-};
+use crate::core::queue::demand::Demand;
+use crate::core::queue::emitter::{Emitter, Order, SinglePacket, SinglePacketSpace};
+use crate::core::queue::epoch_wait::EpochWait;
+use crate::core::queue::kernargs::{KernargCursor, Kernargs};
+use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
 use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::waits::EpochWait;
 use crate::ffi::{
     Binding, BindingTable, Borrowed, Buffer, Held, RawCommandBuffer, Result, WHOLE_BUFFER, fallible, status,
 };
@@ -302,7 +301,7 @@ fn check_same(of_recording: &Gpu, gpu: &Gpu) -> Result<()> {
 }
 
 impl Operation for Execute<'_> {
-    fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
+    fn plan(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Planned> {
         if !Arc::ptr_eq(self.program.gpu(), queue.gpu()) {
             check_same(self.program.gpu(), queue.gpu())?;
         }
@@ -324,15 +323,15 @@ impl Operation for Execute<'_> {
                 stream.wait()?;
             }
             if let Some(demand) = self.stream_demand(queue, waits.len() as u32) {
-                return Ok(Prepared::Ready(demand));
+                return Ok(Planned::Ready(demand));
             }
         }
         let (end, demand) = self.next_part(queue);
         self.end = end;
-        Ok(Prepared::Ready(demand))
+        Ok(Planned::Ready(demand))
     }
 
-    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+    fn write(&mut self, emitter: &mut Emitter<'_>) -> Progress {
         let (table, program) = (Table(&self.entries), &**self.program);
         if let (Some(_), Some(stream)) = (&self.claimed, &program.stream) {
             self.emit_stream(stream, emitter);
@@ -370,10 +369,10 @@ impl Operation for Execute<'_> {
         let bindings = if self.borrows { 0 } else { self.bindings.len() };
         let buffers = (0..bindings).map(|index| self.bindings.buffer(index).map(Borrowed::retain_resource));
         let own = Some(self.command_buffer.borrow().retain_resource());
-        RetainedSet::new(queue, own, bindings, buffers)
+        RetainedSet::new(queue.vec_pools(), own, bindings, buffers)
     }
 
-    fn emit_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
+    fn write_single(&mut self, _gpu: &Gpu, _room: &mut SinglePacketSpace) -> Option<SinglePacket> {
         // Only a stream without a table is a single packet: binding a table and acquiring copied commands take another
         // one.
         let stream = self.claimed.as_ref().and(self.program.stream.as_deref())?;
@@ -381,11 +380,7 @@ impl Operation for Execute<'_> {
         (stream.packets() == 1).then_some(SinglePacket::Command(address, dwords))
     }
 
-    fn finish(&mut self) -> CompletionAction {
-        CompletionAction::None
-    }
-
-    fn submitted(&mut self, _queue: &Queue, epoch: u64) {
+    fn on_submitted(&mut self, _queue: &Queue, epoch: u64) {
         if let Some(claimed) = self.claimed.take() {
             claimed.submitted(epoch);
         }

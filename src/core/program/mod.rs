@@ -5,9 +5,9 @@
 //! dispatches are complete except for the kernarg address and the signal. Kernargs that are fully known are written
 //! once, at the recording's end, to memory of the program. Others are templates that each execution ([`execute`])
 //! copies. Addresses that depend on the binding table, or on memory that is not allocated yet, are an
-//! [`AddressSource`] that executions resolve; a template's binding has it in its word ([`AddressSource::word`]). Execution
-//! barriers become the barrier bit and fences of neighbouring packets ([`barriers`]) and have no packets of their own.
-//! Some recordings can be executed as a whole, by commands of the packet processor ([`stream`]).
+//! [`AddressSource`] that executions resolve; a template's binding has it in its word ([`AddressSource::word`]).
+//! Execution barriers become the barrier bit and fences of neighbouring packets ([`barriers`]) and have no packets of
+//! their own. Some recordings can be executed as a whole, by commands of the packet processor ([`stream`]).
 
 pub mod arena;
 pub mod barriers;
@@ -28,7 +28,8 @@ use crate::core::operations::launch::{IndirectArguments, Launch};
 use crate::core::profile::{FunctionRef, LaunchInfo};
 use crate::core::program::arena::Stored;
 use crate::core::program::stream::Stream;
-use crate::core::queue::operation::{Demand, Order};
+use crate::core::queue::demand::Demand;
+use crate::core::queue::emitter::Order;
 use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{CommandBufferMode, CommandCategories};
 use crate::ring::{KERNARG_ALIGNMENT, PacketBody, body_of_dispatch};

@@ -24,7 +24,8 @@ use crate::core::program::{
     Action, AddressSource, ArgumentBuffer, Command, KernargBlock, KernargSource, NonDispatch, Program, Recording, Span,
     Step,
 };
-use crate::core::queue::operation::{Demand, KernargSink};
+use crate::core::queue::demand::Demand;
+use crate::core::queue::kernargs::KernargSink;
 use crate::ffi::profile::schema::CommandKind;
 use crate::ffi::{
     Borrowed, BufferRef, BufferRefs, CommandBufferMode, CommandCategories, Fallible, HalResource, RawExecutable,
@@ -191,8 +192,8 @@ impl Recorder {
     }
 
     /// Records a dispatch with [`Launch::fits_one_block`]. The step is pushed first, as if all arguments were known, so
-    /// that few values stay in registers meanwhile. If memory runs out, the recording is unchanged except for the command
-    /// count.
+    /// that few values stay in registers meanwhile. If memory runs out, the recording is unchanged except for the
+    /// command count.
     #[inline(always)]
     fn dispatch_of_one_block(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Result<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;

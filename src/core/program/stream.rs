@@ -40,7 +40,7 @@ use crate::core::gpu::kernargs::{Contents, StoredKernargs};
 use crate::core::gpu::streams::{Dialect, KernelState, Streams};
 use crate::core::program::arena::{Scratch, Storage};
 use crate::core::program::{Action, AddressSource, KernargBlock, KernargSource, Program, Recording, Step};
-use crate::core::queue::operation::Order;
+use crate::core::queue::emitter::Order;
 use crate::core::queue::shared::Epochs;
 use crate::core::queue::{Queue, pm4};
 use crate::ffi::{Fallible, Result};
@@ -220,7 +220,7 @@ impl Bound {
     /// Claims the stream for an execution on `queue`. Returns false while another queue has it.
     fn claim(&self, queue: &Queue) -> bool {
         let mut claim = self.claim.lock();
-        let is_own = claim.epochs.as_ref().is_some_and(|epochs| epochs.are_of(queue));
+        let is_own = claim.epochs.as_ref().is_some_and(|epochs| queue.owns(epochs));
         if !is_own {
             let is_over = claim.epochs.as_ref().is_none_or(|epochs| epochs.has_passed(claim.last));
             if claim.waiting > 0 || !is_over {

@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::core::queue::Queue;
 use crate::core::queue::deferred::Resumption;
 use crate::ffi::frontier::FrontierListening;
 use crate::ffi::pool::{NotificationRef, Observation, ReleaseListening};
-use crate::ffi::{Frontier, Listener, Result, Status, status};
+use crate::ffi::{Frontier, Listener, Result, Status};
 
 /// A submission that waits for memory.
 pub struct Blocked {
@@ -63,7 +62,7 @@ impl Releases {
     }
 
     /// Stops listening.
-    fn end(&self) {
+    pub(super) fn end(&self) {
         for release in std::mem::take(&mut *self.0.lock()) {
             let listening = release.listening.lock().take();
             drop(listening);
@@ -93,7 +92,7 @@ impl std::fmt::Debug for Blocked {
 impl Blocked {
     /// Lets the submission go on when its pool has got something back since `observation` began.
     pub fn until_release(resumption: Resumption, observation: Observation) {
-        let releases = resumption.queue().releases().clone();
+        let releases = resumption.queue().backlog.releases.clone();
         Self::begin(resumption, |blocked| releases.join(observation, blocked));
     }
 
@@ -109,7 +108,7 @@ impl Blocked {
     fn begin(resumption: Resumption, listen: impl FnOnce(&Arc<Self>)) {
         let queue = resumption.queue().clone();
         let blocked = Arc::new(Self { resumption: Mutex::new(Some(resumption)), listening: Mutex::default() });
-        queue.blocked().lock().insert(blocked.key(), blocked.clone());
+        queue.backlog.blocked.lock().insert(blocked.key(), blocked.clone());
         listen(&blocked);
         // The queue may have ended all that was blocked before this was on the list, or listened.
         queue.end_blocked();
@@ -126,7 +125,7 @@ impl Blocked {
         let queue = resumption.queue().clone();
         resumption.resume(result);
         // Only now: a queue that stops finds the submission in one place or the other.
-        let removed = queue.blocked().lock().remove(&self.key());
+        let removed = queue.backlog.blocked.lock().remove(&self.key());
         drop(removed);
         if queue.is_stopping() {
             queue.wakeup.call();
@@ -134,7 +133,7 @@ impl Blocked {
     }
 
     /// Ends the wait with `failure`, unless it is over, and stops listening.
-    fn cancel(self: &Arc<Self>, failure: Status) {
+    pub(super) fn cancel(self: &Arc<Self>, failure: Status) {
         self.end(Err(failure));
         let listening = self.listening.lock().take();
         drop(listening);
@@ -144,24 +143,5 @@ impl Blocked {
 impl Listener for Blocked {
     fn reached(self: Arc<Self>, result: Result<()>) {
         self.end(result);
-    }
-}
-
-impl Queue {
-    /// Ends the waits of all blocked submissions if the device is lost or going away.
-    pub fn end_blocked(&self) {
-        let Some(failure) = self.blocked_failure() else { return };
-        let blocked: Vec<_> = self.blocked().lock().values().cloned().collect();
-        for blocked in blocked {
-            blocked.cancel(failure.clone());
-        }
-        self.releases().end();
-    }
-
-    /// The reason for which nothing may wait for memory any more.
-    fn blocked_failure(&self) -> Option<Status> {
-        let cancelled =
-            || status!(CANCELLED, "the device was destroyed while queue_alloca waited for memory of its pool");
-        self.check_not_lost().err().or_else(|| self.is_stopping().then(cancelled))
     }
 }

@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::core::queue::Queue;
+use crate::core::queue::epoch_wait::EpochWaits;
 use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::operation::Operation;
 use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::timeline::SignalList;
-use crate::core::queue::waits::EpochWaits;
+use crate::core::queue::signal_list::SignalList;
 use crate::ffi::{
     Fallible, Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint, fallible, zone,
 };
@@ -141,7 +141,7 @@ impl Deferred {
         let (work, mut list) = (make()?, SmallVec::new());
         fallible::make_room(&mut list, waits.len())?;
         let signals = SignalList::retain(signals)?;
-        let place = match queue.take_deferred_place() {
+        let place = match queue.backlog.deferred.lock().reserve() {
             Ok(place) => place,
             Err(status) => {
                 signals.release_unsignaled();
@@ -169,7 +169,7 @@ impl Deferred {
             waits: list,
         });
         // Where shutdown finds it.
-        queue.add_deferred(deferred.clone());
+        queue.backlog.deferred.lock().insert(deferred.clone());
         deferred.arm();
         Ok(())
     }
@@ -209,7 +209,13 @@ impl Deferred {
                 self.go_on(ready);
             }
             // Only now: a queue that stops, or its submission thread, finds the submission in one place or the other.
-            self.queue.remove_deferred(self);
+            let removed = self.queue.backlog.deferred.lock().remove(self);
+            // It may hold the last reference to the queue: not under the lock.
+            drop(removed);
+            if self.queue.is_stopping() {
+                // The submission thread may have gone on with it already, and wait for this.
+                self.queue.wakeup.call();
+            }
         }
     }
 
@@ -266,18 +272,16 @@ pub(super) struct DeferredList {
 
 impl DeferredList {
     /// True if there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.places.len() == self.free.len()
     }
-}
 
-impl Queue {
     /// Reserves an index for a deferred submission.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    fn take_deferred_place(&self) -> Result<usize> {
-        let DeferredList { places, free } = &mut *self.backlog.deferred.lock();
+    fn reserve(&mut self) -> Result<usize> {
+        let Self { places, free } = self;
         if let Some(place) = free.pop() {
             return Ok(place);
         }
@@ -288,29 +292,20 @@ impl Queue {
     }
 
     /// Puts a deferred submission at its index, so that shutdown can cancel it.
-    fn add_deferred(&self, deferred: Arc<Deferred>) {
+    fn insert(&mut self, deferred: Arc<Deferred>) {
         let place = deferred.place();
-        self.backlog.deferred.lock().places[place] = Some(deferred);
+        self.places[place] = Some(deferred);
     }
 
     /// The first deferred submission at `place` or a higher index.
-    pub(super) fn deferred_from(&self, place: usize) -> Option<Arc<Deferred>> {
-        self.backlog.deferred.lock().places.iter().skip(place).flatten().next().cloned()
+    pub(super) fn first_from(&self, place: usize) -> Option<Arc<Deferred>> {
+        self.places.iter().skip(place).flatten().next().cloned()
     }
 
     /// Removes a deferred submission whose waits are over.
-    pub fn remove_deferred(&self, deferred: &Deferred) {
-        let removed = {
-            let mut list = self.backlog.deferred.lock();
-            list.free.push(deferred.place());
-            list.places[deferred.place()].take()
-        };
-        // It may hold the last reference to the queue: not under the lock.
-        drop(removed);
-        if self.is_stopping() {
-            // The submission thread may have gone on with it already, and wait for this.
-            self.wakeup.call();
-        }
+    fn remove(&mut self, deferred: &Deferred) -> Option<Arc<Deferred>> {
+        self.free.push(deferred.place());
+        self.places[deferred.place()].take()
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Host calls: functions of the application that queues order (`iree_hal_device_queue_host_call`).
 
-use crate::core::queue::timeline::SignalList;
+use crate::core::queue::signal_list::SignalList;
 use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::host_call::HostFunction;
 use crate::ffi::{Code, Status, WeakDevice, status};

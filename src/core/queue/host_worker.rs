@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::core::queue::timeline::SignalList;
+use crate::core::queue::signal_list::SignalList;
 use crate::ffi::{fallible, thread, zone};
 
 /// Tasks that run at a time while tasks end.

@@ -89,7 +89,7 @@ impl KernargCursor {
     /// Takes the next `length` bytes, aligned to [`KERNARG_ALIGNMENT`].
     ///
     /// # Panics
-    /// When the part's [`Demand`](crate::core::queue::operation::Demand) asked for less.
+    /// When the part's [`Demand`](crate::core::queue::demand::Demand) asked for less.
     #[inline(always)]
     pub fn take(&mut self, length: usize) -> Kernargs {
         Kernargs::new(self.0.take((length as u64).next_multiple_of(KERNARG_ALIGNMENT)), length)

@@ -3,53 +3,73 @@
 //!
 //! Locks, in the order in which they may be taken: submission, then a semaphore's own; the state of the drain alone;
 //! the lists of ready and deferred submissions alone. No HAL object is released and no callback runs under any of them.
+//!
+//! [`Queue`] has the methods that need two of its parts; others are on the part (`queue.rings`, `queue.drain`, ...).
+//! Plain data is below the parts, completion and submission are above the queue (`docs/design/submission.md`,
+//! "Modules").
 
 mod backlog;
 pub mod blocked;
 pub mod complete;
 pub mod deferred;
+pub mod demand;
+pub mod device_queues;
 mod drain;
+pub mod emitter;
+mod epoch_signal;
+pub mod epoch_wait;
 mod frontier;
 pub mod groups;
 pub mod host_call;
 pub mod host_worker;
-mod kernargs;
+pub mod kernargs;
 mod last_signal;
 pub mod operation;
 pub mod pm4;
 pub mod probe;
+pub mod record;
 pub mod resume;
 pub mod retained;
 mod rings;
 pub mod semaphore;
 pub mod shared;
-mod signals;
+pub mod signal_list;
 pub mod submit;
+pub mod threads;
 pub mod timeline;
 pub mod trace;
-mod vec_pool;
+pub mod vec_pool;
 pub mod waits;
 pub mod wakeup;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
-use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hsa_abi::HsaSignal;
 
 use crate::core::gpu::Gpu;
 use crate::core::queue::backlog::Backlog;
+use crate::core::queue::deferred::PendingSubmission;
+use crate::core::queue::demand::{Demand, RingLimits};
 use crate::core::queue::drain::Drain;
+use crate::core::queue::epoch_signal::EpochSignal;
+use crate::core::queue::epoch_wait::EpochWait;
 use crate::core::queue::frontier::QueueFrontier;
 use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::rings::Rings;
-use crate::core::queue::shared::DeviceShared;
-use crate::core::queue::timeline::{SignalList, Timeline};
+use crate::core::queue::shared::{DeviceShared, Epochs};
+use crate::core::queue::signal_list::SignalList;
+use crate::core::queue::trace::TracePool;
 use crate::core::queue::vec_pool::VecPools;
 use crate::core::queue::wakeup::Wakeup;
-use crate::ffi::{Result, Semaphore, Status, thread, thunk};
+use crate::ffi::{Frontier, Result, Status};
 use crate::hsa;
-use crate::ring::EPOCH_INITIAL_VALUE;
 
 pub use rings::Submission;
+
+/// The interval in which a thread that waits for an epoch checks for the loss of the device.
+const LOSS_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// One hardware queue of a logical device.
 #[derive(Debug)]
@@ -61,16 +81,15 @@ pub struct Queue {
     gpu: Arc<Gpu>,
     shared: Arc<DeviceShared>,
     rings: Rings,
-    history: QueueFrontier,
+    frontier: QueueFrontier,
     drain: Drain,
     backlog: Backlog,
     vec_pools: VecPools,
+    traces: TracePool,
     stopping: AtomicBool,
     inactivated: Once,
     /// Each submission decrements it.
-    epoch: Arc<hsa::Signal>,
-    /// The completion thread has to end.
-    has_ended: AtomicBool,
+    epoch: EpochSignal,
     /// The wake-up flag of the submission thread.
     wakeup: Arc<Wakeup>,
 }
@@ -91,47 +110,37 @@ pub struct QueueParams {
 }
 
 impl Queue {
-    /// Creates the hardware queue and starts its threads. Both hold `listener` until they end. Returns the handle of
-    /// the thread that ends last.
+    /// Creates the hardware queue, without its [threads].
     ///
     /// # Errors
     /// The error of HSA; nothing is left behind.
-    pub fn create(
-        params: &QueueParams,
-        gpu: Arc<Gpu>,
-        shared: Arc<DeviceShared>,
-        listener: Arc<hsa::FaultListener>,
-    ) -> Result<(Arc<Self>, JoinHandle<()>)> {
-        let library = gpu.agent().library();
-        let epoch = Arc::new(hsa::Signal::new(library, EPOCH_INITIAL_VALUE, &[], 0)?);
+    pub fn new(params: &QueueParams, gpu: Arc<Gpu>, shared: Arc<DeviceShared>) -> Result<Arc<Self>> {
+        let epoch = EpochSignal::new(gpu.agent().library())?;
         let on_error = {
             let (shared, gpu, ordinal) = (shared.clone(), gpu.clone(), params.ordinal);
             move |error: hsa::Error| shared.mark_lost(gpu.describe_queue_error(ordinal, &error))
         };
         let hardware = hsa::HardwareQueue::new(gpu.agent(), params.aql_capacity, Box::new(on_error))?;
-        let rings = Rings::new(params, &gpu, &hardware)?;
-        let history = QueueFrontier::new(shared.groups.axis(params.ordinal));
+        let rings = Rings::new((params.kernarg_capacity, params.notification_capacity), &gpu, &hardware)?;
+        let frontier = QueueFrontier::new(params.ordinal, shared.groups.axis(params.ordinal));
         let queue = Arc::new(Self {
             ordinal: params.ordinal,
             gpu,
             shared,
             rings,
-            history,
+            frontier,
             drain: Drain::default(),
             backlog: Backlog::default(),
             vec_pools: VecPools::new(params.recycle_limit),
+            traces: TracePool::default(),
             stopping: AtomicBool::new(false),
             inactivated: Once::new(),
             hardware,
             epoch,
-            has_ended: AtomicBool::new(false),
             wakeup: Arc::default(),
         });
         queue.shared.wakeups.lock().push(queue.wakeup.clone());
-        let thread = start_threads(&queue, listener).map_err(|error| {
-            crate::status!(RESOURCE_EXHAUSTED, "starting the threads of queue {}: {error}", params.ordinal)
-        })?;
-        Ok((queue, thread))
+        Ok(queue)
     }
 
     /// Position of the queue in its logical device.
@@ -156,12 +165,6 @@ impl Queue {
     #[inline]
     pub fn shared(&self) -> &Arc<DeviceShared> {
         &self.shared
-    }
-
-    /// The driver's part of `semaphore`, when the queue's logical device made it.
-    #[inline]
-    pub fn timeline_of<'a>(&self, semaphore: Semaphore<'a>) -> Option<&'a Timeline> {
-        semaphore::timeline(semaphore).filter(|timeline| timeline.device_id() == self.shared.id)
     }
 
     /// Enables or disables time stamps of the packet processor in the completion signals of packets.
@@ -228,13 +231,184 @@ impl Queue {
     /// complete.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        let first_from = |place| self.backlog.deferred.lock().first_from(place);
         let mut place = 0;
-        while let Some(submission) = self.deferred_from(place) {
+        while let Some(submission) = first_from(place) {
             place = submission.place() + 1;
             submission.cancel();
         }
         self.end_blocked();
         self.wakeup.call();
+    }
+
+    /// Ends the waits of all blocked submissions if the device is lost or going away.
+    pub fn end_blocked(&self) {
+        let cancelled =
+            || crate::status!(CANCELLED, "the device was destroyed while queue_alloca waited for memory of its pool");
+        let failure = self.check_not_lost().err().or_else(|| self.is_stopping().then(cancelled));
+        if let Some(failure) = failure {
+            self.backlog.end_blocked(&failure);
+        }
+    }
+
+    /// Puts a submission on the ready list and calls the submission thread, which goes on with it.
+    pub fn add_ready(&self, pending: PendingSubmission) {
+        self.backlog.push_ready(pending);
+        self.wakeup.call();
+    }
+
+    /// The vectors that operations reuse.
+    #[inline]
+    pub fn vec_pools(&self) -> &VecPools {
+        &self.vec_pools
+    }
+
+    /// Drops the unused traces: the session is over.
+    pub fn drop_unused_traces(&self) {
+        self.traces.clear();
+    }
+
+    /// The sizes of the rings.
+    #[inline]
+    pub fn limits(&self) -> RingLimits {
+        self.rings.limits()
+    }
+
+    /// Refuses an operation that could never fit the rings.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED with the figures.
+    #[inline]
+    pub fn check_fits(&self, demand: Demand, waits: u32) -> Result<()> {
+        self.limits().check_fits(demand, waits)
+    }
+
+    /// The most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part can
+    /// be written while one runs.
+    #[inline]
+    pub fn part_limits(&self) -> (u32, u64) {
+        let RingLimits { packets, kernarg_bytes } = self.limits();
+        // Each packet may be a launch that is counted, or traced.
+        (packets / 2 / (1 + self.shared.profiler.packets_around()), kernarg_bytes / 2)
+    }
+
+    /// True if operations may be PM4 commands: packet processors run them, and nothing is profiled.
+    #[inline]
+    pub fn takes_commands(&self) -> bool {
+        self.rings.takes_commands() && !self.shared.profiler.is_active()
+    }
+
+    /// Closes the rings for submissions. Returns true if nothing is left to do.
+    pub fn close(&self) -> bool {
+        self.rings.close();
+        self.is_idle()
+    }
+
+    /// True if nothing is in flight or being completed. Otherwise the submission thread is called at the end of a drain
+    /// if submissions wait for ring space or the queue is stopping.
+    pub fn is_quiet(&self) -> bool {
+        self.drain.is_quiet(|| self.rings.are_drained())
+    }
+
+    /// True when nothing is in flight, being completed, ready, deferred or blocked.
+    pub fn is_idle(&self) -> bool {
+        self.is_quiet() && self.backlog.is_empty()
+    }
+
+    /// True if this thread has the right to take records out: it is in a completion callback.
+    pub fn is_drained_by_this_thread(&self) -> bool {
+        self.drain.is_by_this_thread()
+    }
+
+    /// Waits until everything pushed before is taken out and handled. Does not wait in a completion callback.
+    pub fn wait_until_drained(&self) {
+        let epoch = self.rings.records.last_epoch();
+        self.drain.wait_until(|| self.has_completed(epoch));
+    }
+
+    /// The epochs that the queue has submitted and completed.
+    pub fn epochs(&self) -> Epochs {
+        Epochs { signal: self.epoch.signal().clone(), records: self.rings.records.clone() }
+    }
+
+    /// True if `epochs` are this queue's.
+    pub fn owns(&self, epochs: &Epochs) -> bool {
+        Arc::ptr_eq(&epochs.records, &self.rings.records)
+    }
+
+    /// The last submitted epoch.
+    #[inline]
+    pub fn last_epoch(&self) -> u64 {
+        self.rings.records.last_epoch()
+    }
+
+    /// The last epoch whose completion the host has begun to handle.
+    #[inline]
+    pub fn drained_epoch(&self) -> u64 {
+        self.rings.records.drained_epoch()
+    }
+
+    /// True if the host has handled the completion of this epoch.
+    pub fn has_completed(&self, epoch: u64) -> bool {
+        self.drained_epoch() >= epoch
+    }
+
+    /// True if the hardware has completed `epoch`.
+    pub fn is_complete(&self, epoch: u64) -> bool {
+        self.epoch.is_complete(epoch)
+    }
+
+    /// Sleeps until `epoch` is complete or the device is lost, which is detected within [`LOSS_CHECK_INTERVAL`].
+    /// Returns true if the epoch is complete. For threads that do not need its completion to be handled.
+    pub fn wait_for_epoch(&self, epoch: u64) -> bool {
+        while !self.is_complete(epoch) && self.failure().is_none() {
+            self.epoch.wait_for(epoch, LOSS_CHECK_INTERVAL);
+        }
+        self.is_complete(epoch)
+    }
+
+    /// The epoch signal of the queue `ordinal` of the same logical device.
+    pub fn epoch_signal_of(&self, ordinal: u32) -> HsaSignal {
+        self.shared.epochs.get().map_or(HsaSignal::NULL, |epochs| epochs[ordinal as usize].signal.handle())
+    }
+
+    /// Ends the completion thread after one more look.
+    fn end_completion(&self) {
+        self.epoch.end(self.failure().is_some());
+    }
+
+    /// The axis of the queue's epochs in frontiers that the driver makes.
+    pub fn axis(&self) -> u64 {
+        self.frontier.axis()
+    }
+
+    /// The axis of the queue `ordinal` of the same logical device.
+    pub fn axis_of(&self, ordinal: u32) -> u64 {
+        self.shared.groups.axis(ordinal)
+    }
+
+    /// The axis and epoch of the queue's last submission, if that is the whole frontier of submissions behind `waits`:
+    /// neither they nor earlier submissions have waited for another queue. A frontier may claim less than is true, so
+    /// that concurrent submissions of other threads do not matter.
+    #[inline]
+    pub fn single_entry_frontier(&self, waits: &[EpochWait]) -> Option<(u64, u64)> {
+        self.frontier.is_single(waits).then(|| (self.axis(), self.last_epoch()))
+    }
+
+    /// The frontier of submissions behind `waits`: this queue's last epoch, and the epochs of other queues that it
+    /// waited for or that are in `waits`.
+    pub fn frontier(&self, waits: &[EpochWait]) -> Frontier {
+        // Copied: a frontier of many queues allocates, which is not for the submission lock.
+        let (waited, waited_queues) = {
+            let submission = self.rings.lock();
+            (*submission.waited, self.frontier.waited_queues())
+        };
+        self.frontier.behind(waits, self.last_epoch(), (&waited, waited_queues), |ordinal| self.axis_of(ordinal))
+    }
+
+    /// The number of submissions in flight up to the last one with work of its own. Later ones complete with it.
+    pub fn work_in_flight(&self) -> u64 {
+        self.frontier.last_work().saturating_sub(self.drained_epoch())
     }
 }
 
@@ -242,37 +416,4 @@ impl Drop for Queue {
     fn drop(&mut self) {
         self.shared.groups.retire(self.ordinal);
     }
-}
-
-/// Starts the completion thread and the submission thread, which outlives it.
-fn start_threads(queue: &Arc<Queue>, listener: Arc<hsa::FaultListener>) -> std::io::Result<JoinHandle<()>> {
-    let completion = start(queue, "q", |queue| complete::run(queue), || ())?;
-    let (joined, ended) = (queue.clone(), queue.clone());
-    let end = move || {
-        joined.end_completion();
-        // One that panicked has nothing more to tell.
-        let _ = completion.join();
-        // The last one waits for calls under way, so that no thread of the runtime's has the last part of the GPU
-        // behind this.
-        drop(listener);
-    };
-    start(queue, "s", resume::run, end).inspect_err(|_| ended.end_completion())
-}
-
-/// Starts a thread of `queue`, with `prefix` in its name, that runs `body` and then `end`.
-fn start(
-    queue: &Arc<Queue>,
-    prefix: &str,
-    body: fn(&Arc<Queue>),
-    end: impl FnOnce() + Send + 'static,
-) -> std::io::Result<JoinHandle<()>> {
-    let name = format!("amdgpu_rs-{prefix}{}", queue.ordinal);
-    let queue = queue.clone();
-    thread::spawn(name, move || {
-        // The submission in work at a panic was failed by its drop; the others fail with the device.
-        while let Err(panic) = thunk::catch(|| body(&queue)) {
-            queue.shared.mark_lost(panic);
-        }
-        end();
-    })
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use hsa_abi::{HsaSignalCondition, HsaWaitState};
 
 use crate::core::gpu::Gpu;
-use crate::core::queue::operation::SinglePacket;
-use crate::core::queue::waits::QueueOrdering;
+use crate::core::queue::emitter::SinglePacket;
+use crate::core::queue::epoch_wait::QueueOrdering;
 use crate::ffi::{Code, Result, Status};
 use crate::hsa;
 use crate::ring::{AqlMemory, AqlRing};

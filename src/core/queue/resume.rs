@@ -12,7 +12,8 @@ use std::collections::LinkedList;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::queue::{Queue, complete, submit};
+use crate::core::queue::complete::{self, DrainGuard};
+use crate::core::queue::{Queue, submit};
 
 /// The interval for checks of a full ring when nothing is in flight whose completion would call the thread: the packet
 /// processor may free the slots of the last packets after it has signaled them.
@@ -21,14 +22,14 @@ const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// The body of the submission thread. Returns when the queue has stopped and takes no more submissions.
 pub fn run(queue: &Arc<Queue>) {
     loop {
-        if let Some(mut draining) = queue.try_drain_or_ask() {
+        if let Some(mut draining) = DrainGuard::try_begin_or_ask(queue) {
             draining.report_to_new_groups();
         }
         if let Some(failure) = queue.failure() {
             complete::fail_all(queue, failure);
         }
         let mut parked = LinkedList::new();
-        for ready in queue.take_ready() {
+        for ready in queue.backlog.take_ready() {
             if !parked.is_empty() && ready.wants_room() {
                 // Room that is there by now is for who waits longer.
                 parked.push_back(ready);
@@ -37,7 +38,7 @@ pub fn run(queue: &Arc<Queue>) {
             }
         }
         let lacks_room = !parked.is_empty();
-        queue.park(parked);
+        queue.backlog.park(parked);
         if queue.is_stopping() && queue.is_idle() && queue.close() {
             return;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The objects that submissions keep alive until they are complete.
 
-use crate::core::queue::Queue;
+use crate::core::queue::vec_pool::VecPools;
 use crate::ffi::{Resource, Result};
 
 /// The number of objects that need no memory of their own.
@@ -12,7 +12,7 @@ const INLINE: usize = 6;
 pub enum RetainedSet {
     /// Stored in place.
     Inline([Option<Resource>; INLINE]),
-    /// Stored in a vector that goes back to its queue ([`Queue::release`]).
+    /// Stored in a vector that goes back to its queue ([`Self::release`]).
     Spilled(Vec<Option<Resource>>),
 }
 
@@ -32,7 +32,7 @@ impl RetainedSet {
     /// RESOURCE_EXHAUSTED.
     #[inline(always)]
     pub fn new(
-        queue: &Queue,
+        pools: &VecPools,
         first: Option<Resource>,
         most: usize,
         rest: impl Iterator<Item = Option<Resource>>,
@@ -47,10 +47,19 @@ impl RetainedSet {
             }
             Ok(Self::Inline(inline))
         } else {
-            let mut spilled = queue.take_resources(count)?;
+            let mut spilled = pools.take_resources(count)?;
             spilled.push(first);
             spilled.extend(rest);
             Ok(Self::Spilled(spilled))
+        }
+    }
+
+    /// Releases the objects; a vector goes back to the pools of its queue. Under no lock.
+    #[inline]
+    pub(super) fn release(self, pools: &VecPools) {
+        match self {
+            Self::Inline(inline) => drop(inline),
+            Self::Spilled(spilled) => pools.recycle_resources(spilled),
         }
     }
 }
@@ -61,15 +70,4 @@ fn put(place: &mut Option<Resource>, object: Option<Resource>) {
     debug_assert!(place.is_none());
     // There is nothing to drop, which nobody need ask.
     std::mem::forget(std::mem::replace(place, object));
-}
-
-impl Queue {
-    /// Releases the objects that a submission kept. Under no lock.
-    #[inline]
-    pub fn release(&self, resources: RetainedSet) {
-        match resources {
-            RetainedSet::Inline(inline) => drop(inline),
-            RetainedSet::Spilled(spilled) => self.recycle_resources(spilled),
-        }
-    }
 }

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::core::gpu::{DeviceWait, Gpu};
-use crate::core::queue::complete::{Record, RingEnds};
-use crate::core::queue::operation::Demand;
-use crate::core::queue::waits::EpochWait;
-use crate::core::queue::{Queue, QueueParams};
+use crate::core::queue::demand::RingLimits;
+use crate::core::queue::epoch_wait::EpochWait;
+use crate::core::queue::record::{Record, RingEnds};
 use crate::ffi::fallible::exhausted;
-use crate::ffi::{MAX_QUEUES, Result, Status};
+use crate::ffi::{MAX_QUEUES, Result};
 use crate::hsa;
 use crate::ring::{AqlMemory, AqlRing, EpochProducer, EpochRing, KERNARG_ALIGNMENT, KernargReclaimer, KernargRing};
 
@@ -51,25 +50,29 @@ impl Submission {
 /// A queue's rings and their memory.
 #[derive(Debug)]
 pub(super) struct Rings {
-    pub(super) submission: Mutex<Submission>,
+    submission: Mutex<Submission>,
     pub(super) records: Arc<EpochRing<Record>>,
     kernarg_reclaimer: KernargReclaimer,
     command_reclaimer: Option<KernargReclaimer>,
-    kernarg_capacity: u64,
-    aql_capacity: u32,
+    limits: RingLimits,
     _kernarg_memory: hsa::Allocation,
     _command_memory: Option<hsa::Allocation>,
 }
 
 impl Rings {
-    /// Makes the rings of `hardware`, which outlives them.
+    /// Makes the rings of `hardware`, which outlives them: `kernarg_capacity` bytes of kernargs, a power of two, and
+    /// `notification_capacity` epochs in flight.
     ///
     /// # Errors
     /// The error of HSA; nothing is left behind.
-    pub(super) fn new(params: &QueueParams, gpu: &Gpu, hardware: &hsa::HardwareQueue) -> Result<Self> {
-        let kernarg_memory = gpu.allocate_kernargs(params.kernarg_capacity as usize)?;
+    pub(super) fn new(
+        (kernarg_capacity, notification_capacity): (u64, u32),
+        gpu: &Gpu,
+        hardware: &hsa::HardwareQueue,
+    ) -> Result<Self> {
+        let kernarg_memory = gpu.allocate_kernargs(kernarg_capacity as usize)?;
         // SAFETY: the allocation has this size and lives as long as the rings.
-        let kernargs = unsafe { ring_over(&kernarg_memory, params.kernarg_capacity) }?;
+        let kernargs = unsafe { ring_over(&kernarg_memory, kernarg_capacity) }?;
         let takes_pm4 = gpu.device_wait() == Some(DeviceWait::Pm4);
         let command_memory = takes_pm4.then(|| gpu.allocate_commands(COMMAND_CAPACITY as usize)).transpose()?;
         // SAFETY: the allocation has COMMAND_CAPACITY bytes and lives as long as the rings.
@@ -80,14 +83,13 @@ impl Rings {
         let aql = unsafe {
             AqlRing::new(AqlMemory::of_queue(hardware.as_ptr(), hardware.doorbell(), hardware.is_on_agent()))
         };
-        let capacity = params.notification_capacity as usize;
+        let capacity = notification_capacity as usize;
         let (records, producer) =
             EpochRing::new(capacity).ok_or_else(|| exhausted(capacity.saturating_mul(size_of::<Record>())))?;
         Ok(Self {
             kernarg_reclaimer: kernargs.reclaimer(),
             command_reclaimer: commands.as_ref().map(KernargRing::reclaimer),
-            kernarg_capacity: params.kernarg_capacity,
-            aql_capacity: aql.size(),
+            limits: RingLimits { packets: aql.size(), kernarg_bytes: kernarg_capacity },
             submission: Mutex::new(Submission {
                 aql,
                 kernargs,
@@ -101,13 +103,11 @@ impl Rings {
             _command_memory: command_memory,
         })
     }
-}
 
-impl Queue {
     /// The submission lock.
     #[inline(always)]
-    pub fn lock_submission(&self) -> MutexGuard<'_, Submission> {
-        self.rings.submission.try_lock().unwrap_or_else(|| self.wait_for_submission())
+    pub(super) fn lock(&self) -> MutexGuard<'_, Submission> {
+        self.submission.try_lock().unwrap_or_else(|| self.wait_for_submission())
     }
 
     /// Spins for the submission lock, which another thread holds while it writes some packets: that is shorter than to
@@ -116,73 +116,43 @@ impl Queue {
     fn wait_for_submission(&self) -> MutexGuard<'_, Submission> {
         for _ in 0..LOCK_SPINS {
             spin_loop();
-            if !self.rings.submission.is_locked()
-                && let Some(submission) = self.rings.submission.try_lock()
+            if !self.submission.is_locked()
+                && let Some(submission) = self.submission.try_lock()
             {
                 return submission;
             }
         }
-        self.rings.submission.lock()
+        self.submission.lock()
     }
 
-    /// Closes the rings for submissions. Returns true if all records are taken out.
-    pub fn close(&self) -> bool {
-        self.rings.submission.lock().closed = true;
-        self.is_idle()
+    /// Closes the rings for submissions.
+    pub(super) fn close(&self) {
+        self.submission.lock().closed = true;
     }
 
-    /// The notification ring.
-    #[inline]
-    pub fn records(&self) -> &EpochRing<Record> {
-        &self.rings.records
+    /// True if all records were taken out.
+    pub(super) fn are_drained(&self) -> bool {
+        self.records.drained_epoch() == self.records.last_epoch()
     }
 
     /// Reclaims the rings up to these positions; the caller has the right to drain.
-    pub fn reclaim(&self, ends: RingEnds) {
-        self.rings.kernarg_reclaimer.reclaim(ends.kernargs);
-        if let Some(reclaimer) = &self.rings.command_reclaimer {
+    pub(super) fn reclaim(&self, ends: RingEnds) {
+        self.kernarg_reclaimer.reclaim(ends.kernargs);
+        if let Some(reclaimer) = &self.command_reclaimer {
             reclaimer.reclaim(ends.commands);
         }
     }
 
-    /// True if operations may be PM4 commands: packet processors run them, and nothing is profiled.
+    /// True if there is a ring for PM4 commands: packet processors run them.
     #[inline]
-    pub fn takes_commands(&self) -> bool {
-        self.rings.command_reclaimer.is_some() && !self.shared.profiler.is_active()
+    pub(super) fn takes_commands(&self) -> bool {
+        self.command_reclaimer.is_some()
     }
 
-    /// Refuses an operation that could never fit the rings.
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED with the figures.
+    /// The sizes of the rings.
     #[inline]
-    pub fn check_fits(&self, demand: Demand, waits: u32) -> Result<()> {
-        let packets = u64::from(demand.packets) + u64::from(waits) + 1;
-        let kernarg_bytes = demand.kernarg_bytes;
-        if packets > u64::from(self.rings.aql_capacity) || kernarg_bytes > self.rings.kernarg_capacity {
-            return Err(self.never_fits(packets, kernarg_bytes));
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn never_fits(&self, packets: u64, kernarg_bytes: u64) -> Status {
-        crate::status!(
-            RESOURCE_EXHAUSTED,
-            "the operation needs {packets} packets and {kernarg_bytes} bytes of kernargs in one piece, the queue has {} and {}; \
-             raise --amdgpu_rs_aql_queue_capacity or --amdgpu_rs_kernarg_capacity",
-            self.rings.aql_capacity,
-            self.rings.kernarg_capacity
-        )
-    }
-
-    /// The most packets and kernarg bytes of one part of a long operation: half of the rings, so that the next part can
-    /// be written while one runs.
-    #[inline]
-    pub fn part_limits(&self) -> (u32, u64) {
-        let (packets, kernarg_bytes) = (self.rings.aql_capacity / 2, self.rings.kernarg_capacity / 2);
-        // Each packet may be a launch that is counted, or traced.
-        (packets / (1 + self.shared.profiler.packets_around()), kernarg_bytes)
+    pub(super) fn limits(&self) -> RingLimits {
+        self.limits
     }
 }
 

@@ -10,8 +10,9 @@ use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use crate::core::queue::Queue;
-use crate::core::queue::complete;
-use crate::core::queue::shared::DeviceQueues;
+use crate::core::queue::complete::{self, DrainGuard};
+use crate::core::queue::device_queues::DeviceQueues;
+use crate::core::queue::last_signal::LastSignal;
 use crate::core::queue::timeline::{Timeline, Waiter};
 use crate::ffi::{
     Allocator, Blocks, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Home, Result, Semaphore, TIME_INFINITE_FUTURE,
@@ -100,6 +101,20 @@ fn query(semaphore: Semaphore<'_>) -> Result<u64> {
 #[inline]
 pub fn timeline(semaphore: Semaphore<'_>) -> Option<&Timeline> {
     semaphore.downcast::<DeviceSemaphore>().map(|semaphore| &semaphore.timeline)
+}
+
+/// The driver's part of `semaphore`, when the logical device of `queue` made it.
+#[inline]
+pub fn timeline_of<'a>(queue: &Queue, semaphore: Semaphore<'a>) -> Option<&'a Timeline> {
+    timeline(semaphore).filter(|timeline| timeline.device_id() == queue.shared().id)
+}
+
+/// Records on `semaphore` that epoch `epoch` of `queue` will bring it to `value`.
+#[inline(always)]
+pub fn note_submitted(semaphore: Semaphore<'_>, value: u64, queue: &Queue, epoch: u64) {
+    if let Some(timeline) = timeline_of(queue, semaphore) {
+        timeline.note(LastSignal { queue: queue.ordinal(), epoch, value });
+    }
 }
 
 impl DeviceSemaphore {
@@ -238,7 +253,7 @@ impl DeviceSemaphore {
         while self.is_pending(value) && deadline.is_none_or(|deadline| Instant::now() < deadline) {
             if let Some((queue, epoch)) = &submission
                 && queue.is_complete(*epoch)
-                && let Some(mut draining) = queue.try_drain()
+                && let Some(mut draining) = DrainGuard::try_begin(queue)
             {
                 complete::drain(&mut draining, *epoch);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The state that the queues of a logical device share, and the list of these queues.
+//! The state that the queues of a logical device share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,32 +7,13 @@ use parking_lot::Mutex;
 
 use crate::core::gpu::Gpu;
 use crate::core::profile::Profiler;
-use crate::core::queue::Queue;
-use crate::core::queue::complete::Record;
 use crate::core::queue::groups::Groups;
 use crate::core::queue::host_worker::HostWorker;
+use crate::core::queue::record::Record;
 use crate::core::queue::wakeup::Wakeup;
 use crate::ffi::{Status, pool};
 use crate::hsa;
 use crate::ring::{EpochRing, completed_epoch};
-
-/// The queues of a logical device, made when it first joins a device group. They stay until the device goes, so that a
-/// submission finds its queue without a lock and without a reference of its own.
-#[derive(Debug, Default)]
-pub struct DeviceQueues(OnceLock<Box<[Arc<Queue>]>>);
-
-impl DeviceQueues {
-    /// The queues by their ordinals; empty before the device is in a group.
-    #[inline]
-    pub fn list(&self) -> &[Arc<Queue>] {
-        self.0.get().map_or(&[], |queues| queues)
-    }
-
-    /// Adds the queues, once.
-    pub fn set(&self, queues: Box<[Arc<Queue>]>) {
-        assert!(self.0.set(queues).is_ok(), "the queues of a device are made once");
-    }
-}
 
 /// The state shared by all queues of a logical device.
 #[derive(Debug)]
@@ -75,11 +56,6 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// True if the epochs belong to `queue`.
-    pub fn are_of(&self, queue: &Queue) -> bool {
-        std::ptr::eq(&*self.records, queue.records())
-    }
-
     /// The last complete epoch; none if no later one is in flight.
     fn unfinished(&self) -> Option<u64> {
         let completed = completed_epoch(self.signal.load());

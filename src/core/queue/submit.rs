@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The way of a submission: prepare -> waits -> reserve -> emit -> record -> publish.
+//! The way of a submission: waits -> plan -> reserve -> write -> record -> publish.
 //!
 //! [`submit`] takes an operation. If its waits are satisfied or expressible as packets, and the rings have space for
 //! which no other submission waits, it is in the ring when the call returns and, unless it is large, nothing was
@@ -9,14 +9,15 @@
 use std::sync::Arc;
 
 use crate::core::gpu::{Gpu, coherent};
-use crate::core::queue::complete::{Record, RingEnds};
 use crate::core::queue::deferred::{Deferred, PendingSubmission, Resumption, RingWaiter, Work};
-use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, SinglePacketSpace, Submit};
+use crate::core::queue::emitter::{Emitter, SinglePacketSpace};
+use crate::core::queue::epoch_wait::{EpochWaits, QueueOrdering};
+use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
+use crate::core::queue::record::{Record, RingEnds};
 use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::timeline::{self, SignalList};
+use crate::core::queue::signal_list::SignalList;
 use crate::core::queue::trace::traced::Traced;
-use crate::core::queue::waits::{self, EpochWaits, QueueOrdering};
-use crate::core::queue::{Queue, Submission};
+use crate::core::queue::{Queue, Submission, semaphore, waits};
 use crate::ffi::{Result, Semaphore, SemaphoreList, Status, fallible, zone};
 use crate::ring::{AqlRoom, HeaderWord, KERNARG_ALIGNMENT, PacketBody, Vacancy, epoch_threshold};
 
@@ -43,7 +44,7 @@ impl Signals for SemaphoreList<'_> {
     fn note_submitted(&self, queue: &Queue, epoch: u64) {
         let mut each = self.iter();
         if let Some((semaphore, value)) = each.next() {
-            timeline::note_submitted(semaphore, value, queue, epoch);
+            semaphore::note_submitted(semaphore, value, queue, epoch);
         }
         if each.len() > 0 {
             note_more(each, queue, epoch);
@@ -77,7 +78,7 @@ impl Signals for SignalList {
 #[inline(never)]
 fn note_more<'a>(signals: impl Iterator<Item = (Semaphore<'a>, u64)>, queue: &Queue, epoch: u64) {
     for (semaphore, value) in signals {
-        timeline::note_submitted(semaphore, value, queue, epoch);
+        semaphore::note_submitted(semaphore, value, queue, epoch);
     }
 }
 
@@ -131,11 +132,11 @@ impl<S: Signals> SubmitError<S> {
         };
         match self {
             Self::RingFull(signals, retained, has_parts) => {
-                let waiter = waiter.unwrap_or_else(|| RingWaiter::new(queue.ring_waiters()));
+                let waiter = waiter.unwrap_or_else(|| RingWaiter::new(queue.backlog.ring_waiters()));
                 ready(signals, retained, Some(waiter)).map(Some).map_err(|(status, signals, retained)| {
                     if has_parts {
                         // Until nothing of it runs, or the device is lost.
-                        queue.wait_for_epoch(queue.records().last_epoch());
+                        queue.wait_for_epoch(queue.last_epoch());
                     }
                     drop(retained);
                     (status, signals)
@@ -214,13 +215,13 @@ fn submit_or_defer<O: Submit>(
             return Deferred::arm_all(queue, waits, signals, || Ok(Work::Packets(into_deferred(operation)?)));
         }
         Err(failure) => {
-            operation.deferred();
-            drop(operation);
+            // Accepted, and never run.
+            drop(operation.into_owned());
             fail(signals, failure);
             return Ok(());
         }
     };
-    let outcome = if queue.has_ring_waiters() {
+    let outcome = if queue.backlog.has_ring_waiters() {
         park_behind_waiters(queue, &mut operation, &epochs, signals)
     } else if signals.len() > SignalList::FEW {
         emit_parts_of_many_signals(queue, &mut operation, (&mut epochs, ordering), signals)
@@ -243,12 +244,12 @@ fn park_behind_waiters<S: Signals>(
     waits: &EpochWaits,
     signals: S,
 ) -> std::result::Result<(), SubmitError<S>> {
-    Err(match operation.prepare(queue, waits) {
-        Ok(Prepared::Ready(demand)) => match queue.check_fits(demand, waits.len() as u32) {
+    Err(match operation.plan(queue, waits) {
+        Ok(Planned::Ready(demand)) => match queue.check_fits(demand, waits.len() as u32) {
             Ok(()) => SubmitError::RingFull(signals, None, false),
             Err(status) => SubmitError::Rejected(status, signals),
         },
-        Ok(Prepared::Blocked(later)) => SubmitError::Blocked(later, signals),
+        Ok(Planned::Blocked(later)) => SubmitError::Blocked(later, signals),
         Err(status) => SubmitError::Rejected(status, signals),
     })
 }
@@ -259,8 +260,7 @@ fn park_behind_waiters<S: Signals>(
 /// RESOURCE_EXHAUSTED.
 #[cold]
 fn into_deferred<O: Submit>(operation: O) -> Result<Box<dyn Operation>> {
-    let mut operation = fallible::boxed(operation.into_owned()?)?;
-    operation.deferred();
+    let operation = fallible::boxed(operation.into_owned()?)?;
     Ok(operation)
 }
 
@@ -358,16 +358,16 @@ fn emit_parts<S: Signals>(
     };
     let mut has_parts = false;
     loop {
-        let demand = match operation.prepare(queue, waits) {
-            Ok(Prepared::Ready(demand)) => demand,
-            Ok(Prepared::Blocked(later)) => return Err(SubmitError::Blocked(later, signals)),
+        let demand = match operation.plan(queue, waits) {
+            Ok(Planned::Ready(demand)) => demand,
+            Ok(Planned::Blocked(later)) => return Err(SubmitError::Blocked(later, signals)),
             Err(status) => return Err(SubmitError::Rejected(status, signals)),
         };
         let mut wait_count = waits.len() as u32;
         if let Err(status) = queue.check_fits(demand, wait_count) {
             return Err(SubmitError::Rejected(status, signals));
         }
-        let mut submission = queue.lock_submission();
+        let mut submission = queue.rings.lock();
         if submission.closed {
             drop(submission);
             return Err(SubmitError::Rejected(closed(queue), signals));
@@ -401,13 +401,13 @@ fn emit_parts<S: Signals>(
             }
             ends.commands = commands.position();
         }
-        let (gpu, epoch, epoch_signal) = (queue.gpu(), record.epoch(), queue.epoch_signal().handle());
+        let (gpu, epoch, epoch_signal) = (queue.gpu(), record.epoch(), queue.epoch.handle());
         if demand.packets > 0 {
-            queue.record_work(epoch);
+            queue.frontier.record_work(epoch);
         }
         if packet_count == 1
             && wait_count == 0
-            && let Some(single) = operation.emit_single(gpu, &mut SinglePacketSpace::new(kernargs, command_span))
+            && let Some(single) = operation.write_single(gpu, &mut SinglePacketSpace::new(kernargs, command_span))
         {
             let (body, header) = single.packet(ordering, epoch_signal);
             let flush = (demand.kernarg_bytes > 0).then_some(&**gpu);
@@ -421,7 +421,7 @@ fn emit_parts<S: Signals>(
                 UnpublishedPacket { packets, body, header, flush },
             );
             drop(submission);
-            operation.submitted(queue, epoch);
+            operation.on_submitted(queue, epoch);
             return Ok(());
         }
         let spans = (kernargs, command_span);
@@ -431,13 +431,13 @@ fn emit_parts<S: Signals>(
                 emitter.wait_below(wait.signal, epoch_threshold(wait.epoch));
             }
         }
-        let progress = operation.emit(&mut emitter);
+        let progress = operation.write(&mut emitter);
         // A panic up to here leaves packets that do nothing, without a record.
         emitter.end();
         if wait_count > 0 {
             for wait in waits.iter() {
                 waited[wait.queue as usize] = wait.epoch;
-                queue.record_wait(wait.queue);
+                queue.frontier.record_wait(wait.queue);
             }
             waits.clear();
         }
@@ -453,7 +453,7 @@ fn emit_parts<S: Signals>(
         commit(queue, operation, record, signals, retained, ends, &mut emitter);
         drop(emitter);
         drop(submission);
-        operation.submitted(queue, epoch);
+        operation.on_submitted(queue, epoch);
         return Ok(());
     }
 }
@@ -508,7 +508,7 @@ fn commit<S: Signals>(
     packets: impl Publish,
 ) {
     let epoch = record.epoch();
-    let action = operation.finish();
+    let action = operation.completion_action();
     signals.note_submitted(queue, epoch);
     let signals = signals.retain();
     // The record first, so that completion finds it, then the packets.
@@ -537,9 +537,9 @@ mod tests {
     use crate::core::operations::transfer::Barrier;
     use crate::core::profile::EventInfo;
     use crate::core::profile::session::Session;
-    use crate::core::queue::complete::CompletionAction;
-    use crate::core::queue::operation::Demand;
-    use crate::core::queue::waits::EpochWait;
+    use crate::core::queue::demand::Demand;
+    use crate::core::queue::epoch_wait::EpochWait;
+    use crate::core::queue::record::CompletionAction;
     use crate::ffi::profile::schema::QueueEventKind;
     use crate::ffi::{BufferHandle, Resource, iree, raw, status};
     use crate::testing::{self, List, Rig, params};
@@ -595,22 +595,22 @@ mod tests {
     struct Unlucky(Mutex<Option<Resource>>);
 
     impl Operation for Unlucky {
-        fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-            Ok(Prepared::Ready(Demand { overlapping: true, ..Demand::default() }))
+        fn plan(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
+            Ok(Planned::Ready(Demand { overlapping: true, ..Demand::default() }))
         }
 
-        fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
+        fn write(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
             Progress::Done
         }
 
         fn retained_resources(&self, queue: &Queue) -> Result<RetainedSet> {
             // Nobody is woken: the submission thread would stop the hardware, too.
             let _ = queue.shared().lost_status.set(status!(DATA_LOSS, "on purpose"));
-            queue.lock_submission().closed = true;
-            RetainedSet::new(queue, self.0.lock().unwrap().take(), 0, std::iter::empty())
+            queue.rings.lock().closed = true;
+            RetainedSet::new(queue.vec_pools(), self.0.lock().unwrap().take(), 0, std::iter::empty())
         }
 
-        fn finish(&mut self) -> CompletionAction {
+        fn completion_action(&mut self) -> CompletionAction {
             CompletionAction::None
         }
 
@@ -644,11 +644,11 @@ mod tests {
     struct Careless;
 
     impl Operation for Careless {
-        fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
-            Ok(Prepared::Ready(Demand { packets: 2, ..Demand::default() }))
+        fn plan(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
+            Ok(Planned::Ready(Demand { packets: 2, ..Demand::default() }))
         }
 
-        fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+        fn write(&mut self, emitter: &mut Emitter<'_>) -> Progress {
             emitter.barrier();
             Progress::Done
         }
@@ -657,7 +657,7 @@ mod tests {
             Ok(RetainedSet::NONE)
         }
 
-        fn finish(&mut self) -> CompletionAction {
+        fn completion_action(&mut self) -> CompletionAction {
             CompletionAction::None
         }
 
@@ -678,11 +678,11 @@ mod tests {
     struct Impossible;
 
     impl Operation for Impossible {
-        fn prepare(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Prepared> {
+        fn plan(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
             Err(status!(INVALID_ARGUMENT, "on purpose"))
         }
 
-        fn emit(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
+        fn write(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
             Progress::Done
         }
 
@@ -690,7 +690,7 @@ mod tests {
             Ok(RetainedSet::NONE)
         }
 
-        fn finish(&mut self) -> CompletionAction {
+        fn completion_action(&mut self) -> CompletionAction {
             CompletionAction::None
         }
 
@@ -747,10 +747,10 @@ mod tests {
         let axes = |frontier: crate::ffi::Frontier| frontier.entries().map(|(_, epoch)| epoch).collect::<Vec<_>>();
         assert_eq!(queue.single_entry_frontier(&[]), Some((queue.axis(), 1)));
         {
-            let mut submission = queue.lock_submission();
+            let mut submission = queue.rings.lock();
             for ordinal in 1..64 {
                 submission.waited[ordinal] = ordinal as u64;
-                queue.record_wait(ordinal as u32);
+                queue.frontier.record_wait(ordinal as u32);
             }
         }
         assert_eq!(queue.single_entry_frontier(&[]), None);

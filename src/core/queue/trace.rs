@@ -11,10 +11,10 @@ use std::sync::Arc;
 use hsa_abi::{AmdPm4IbPacket, HsaSignal};
 use parking_lot::Mutex;
 
+use crate::core::gpu::Gpu;
 use crate::core::profile::session::{DISPATCHES, Session};
-use crate::core::profile::{EventInfo, LaunchInfo, counters, thread_traces};
-use crate::core::queue::Queue;
-use crate::core::queue::complete::CompletionAction;
+use crate::core::profile::{EventInfo, LaunchInfo, Profiler, counters, thread_traces};
+use crate::core::queue::record::CompletionAction;
 use crate::core::queue::trace::packets::{Launched, Packets};
 use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
 use crate::ffi::profile::{Stream, host_time};
@@ -68,12 +68,12 @@ impl Trace {
         }
     }
 
-    /// Makes `trace` the trace of an operation that is being submitted to `queue` with `waits` and `signals` as numbers
-    /// of semaphores. `info` makes the description of the operation.
+    /// Makes `trace` the trace of an operation that is being submitted to the queue `ordinal` with `waits` and
+    /// `signals` as numbers of semaphores. `info` makes the description of the operation.
     fn begin(
         mut trace: Box<Self>,
         session: Arc<Session>,
-        queue: &Queue,
+        ordinal: u32,
         info: impl FnOnce(&Session) -> EventInfo,
         waits: usize,
         signals: usize,
@@ -81,7 +81,7 @@ impl Trace {
         let this = &mut *trace;
         this.info = info(&session);
         let (kind, command_buffer) = (this.info.kind, this.info.command_buffer);
-        let stream = session.stream(queue.ordinal());
+        let stream = session.stream(ordinal);
         let has_launches = matches!(kind, QueueEventKind::Dispatch | QueueEventKind::Execute);
         let selected = session.selected(stream, command_buffer);
         let launches = has_launches && selected.intersects(DISPATCHES);
@@ -195,14 +195,17 @@ impl Trace {
         std::mem::take(&mut self.packets.marked).then(|| self.packets.mark())
     }
 
-    /// Completes the submission of `queue` at `epoch`: logs its events and performs the operation's own action.
-    pub fn complete(mut self: Box<Self>, queue: &Queue, epoch: u64) {
-        std::mem::replace(&mut self.then, CompletionAction::None).complete(queue, epoch);
+    /// Takes out the operation's own action at its completion.
+    pub fn take_action(&mut self) -> CompletionAction {
+        std::mem::replace(&mut self.then, CompletionAction::None)
+    }
+
+    /// Logs the events of the submission, which is complete on the queue with this GPU and ordinal.
+    pub fn log_completion(&self, queue: (&Gpu, u32), profiler: &Profiler) {
         self.log_host(Code::OK);
-        if let Err(status) = self.log_device(queue) {
+        if let Err(status) = self.log_device(queue, profiler) {
             self.session().fail(status);
         }
-        queue.recycle_trace(self);
     }
 
     /// Clears the trace for reuse by other operations.
@@ -218,37 +221,36 @@ impl Trace {
         packets.watched = None;
     }
 
-    /// Handles the failure of the submission in the ring. Its packets may not have run, so that no events are logged.
-    pub fn fail(mut self: Box<Self>, failure: &Status) {
-        std::mem::replace(&mut self.then, CompletionAction::None).fail(failure);
+    /// Logs the failure of the submission in the ring. Its packets may not have run: they have no events.
+    pub fn log_failure(&self, failure: &Status) {
         self.log_host(failure.code());
     }
 }
 
-/// Unused traces, for later operations.
+/// Unused traces, for later operations of a queue.
 #[derive(Debug, Default)]
 pub(super) struct TracePool(
     #[expect(clippy::vec_box, reason = "they go in and out by a pointer")] Mutex<Vec<Box<Trace>>>,
 );
 
-impl Queue {
-    fn take_trace(&self) -> Box<Trace> {
-        let spare = self.vec_pools.traces.0.lock().pop();
-        spare.unwrap_or_else(|| Box::new(Trace::blank()))
+impl TracePool {
+    fn take(&self) -> Box<Trace> {
+        let unused = self.0.lock().pop();
+        unused.unwrap_or_else(|| Box::new(Trace::blank()))
     }
 
     /// Takes back the trace of a complete operation. Under no lock.
-    fn recycle_trace(&self, mut trace: Box<Trace>) {
+    pub(super) fn recycle(&self, mut trace: Box<Trace>) {
         trace.clear();
-        let mut traces = self.vec_pools.traces.0.lock();
+        let mut traces = self.0.lock();
         if traces.len() < MOST_SPARE {
             traces.push(trace);
         }
     }
 
     /// Drops the unused traces: the session is over.
-    pub fn drop_unused_traces(&self) {
-        let traces = std::mem::take(&mut *self.vec_pools.traces.0.lock());
+    pub(super) fn clear(&self) {
+        let traces = std::mem::take(&mut *self.0.lock());
         drop(traces);
     }
 }

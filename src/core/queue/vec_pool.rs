@@ -3,8 +3,6 @@
 
 use parking_lot::Mutex;
 
-use crate::core::queue::Queue;
-use crate::core::queue::trace::TracePool;
 use crate::ffi::{Fallible, Resource, Result};
 
 /// Unused vectors, for operations that need more room than they have in themselves.
@@ -47,31 +45,28 @@ impl<T> VecPool<T> {
 
 /// The vectors that a queue keeps for reuse.
 #[derive(Debug)]
-pub(super) struct VecPools {
+pub struct VecPools {
     resources: VecPool<Option<Resource>>,
     addresses: VecPool<u64>,
-    pub(super) traces: TracePool,
 }
 
 impl VecPools {
     /// Keeps vectors of at most `bytes` each.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { resources: VecPool::new(bytes), addresses: VecPool::new(bytes), traces: TracePool::default() }
+        Self { resources: VecPool::new(bytes), addresses: VecPool::new(bytes) }
     }
-}
 
-impl Queue {
     /// A vector with capacity for `count` objects.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub(super) fn take_resources(&self, count: usize) -> Result<Vec<Option<Resource>>> {
-        self.vec_pools.resources.take(count)
+        self.resources.take(count)
     }
 
     /// Releases the objects and keeps the vector for reuse. Under no lock.
     pub(super) fn recycle_resources(&self, resources: Vec<Option<Resource>>) {
-        self.vec_pools.resources.recycle(resources);
+        self.resources.recycle(resources);
     }
 
     /// A vector of `count` zero addresses.
@@ -79,14 +74,14 @@ impl Queue {
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn take_addresses(&self, count: usize) -> Result<Vec<u64>> {
-        let mut addresses = self.vec_pools.addresses.take(count)?;
+        let mut addresses = self.addresses.take(count)?;
         addresses.resize(count, 0);
         Ok(addresses)
     }
 
     /// Keeps the vector for reuse.
     pub fn recycle_addresses(&self, addresses: Vec<u64>) {
-        self.vec_pools.addresses.recycle(addresses);
+        self.addresses.recycle(addresses);
     }
 }
 
@@ -99,7 +94,7 @@ mod tests {
     fn vectors_are_kept_up_to_the_size_that_the_knob_says() {
         let least = Options::default().host_block_pool_small_size;
         for bytes in [least, 4 * least, usize::MAX] {
-            let VecPools { resources, addresses, .. } = VecPools::new(bytes);
+            let VecPools { resources, addresses } = VecPools::new(bytes);
             let items = (bytes / 8).min(1 << 20);
             addresses.recycle(Vec::with_capacity(items));
             resources.recycle(Vec::with_capacity(items));

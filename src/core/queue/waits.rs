@@ -2,41 +2,16 @@
 //! How a submission waits for its semaphores: not at all, by a packet in front of it, or by deferral until the host
 //! sees them reached.
 
-use hsa_abi::HsaSignal;
-use smallvec::SmallVec;
-
 use crate::core::queue::Queue;
+use crate::core::queue::epoch_wait::{EpochWait, EpochWaits, QueueOrdering};
 use crate::core::queue::last_signal::LastSignal;
 use crate::core::queue::semaphore::{payload, payload_and_timeline};
 use crate::core::queue::timeline::Timeline;
 use crate::ffi::{Result, Semaphore, SemaphoreList, zone};
 
-/// A wait by the packet processor until the epoch signal of another queue is below a threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EpochWait {
-    /// Ordinal of the queue waited for, within the logical device.
-    pub queue: u32,
-    /// Its epoch signal.
-    pub signal: HsaSignal,
-    /// The epoch waited for.
-    pub epoch: u64,
-}
-
-/// Epoch waits of one submission: at most one for each queue.
-pub type EpochWaits = SmallVec<[EpochWait; 4]>;
-
-/// The position of a submission in the order of its queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueueOrdering {
-    /// Behind all that was submitted before.
-    AfterPrior,
-    /// Its packets may start at any time; its epoch still comes after earlier ones.
-    Unordered,
-}
-
 /// Resolves `waits` for a submission to `queue` at this moment. If the submission can go to the ring now, adds the
-/// packets that it needs in front to `epochs` and returns its ordering. Returns none if only the host can see one of the
-/// waits.
+/// packets that it needs in front to `epochs` and returns its ordering. Returns none if only the host can see one of
+/// the waits.
 ///
 /// Work of the same queue needs no packet: the submission comes behind it. Work of another queue of the same logical
 /// device that is known to be submitted needs one packet where the packet processor has such a packet, and none when an

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use crate::core::profile::memory::PoolTrace;
 use crate::core::queue::Queue;
 use crate::core::queue::blocked::Blocked;
-use crate::core::queue::operation::Prepared;
-use crate::core::queue::waits::EpochWait;
+use crate::core::queue::epoch_wait::EpochWait;
+use crate::core::queue::operation::Planned;
 use crate::ffi::pool::{Observation, Pool, Reservation};
 use crate::ffi::{Frontier, Result};
 
@@ -71,11 +71,11 @@ impl Reserved {
 }
 
 /// Blocks an allocation until memory comes back to its pool.
-pub fn wait_for_release(observation: Observation) -> Prepared {
-    Prepared::Blocked(Box::new(|resumption| Blocked::until_release(resumption, observation)))
+pub fn wait_for_release(observation: Observation) -> Planned {
+    Planned::Blocked(Box::new(|resumption| Blocked::until_release(resumption, observation)))
 }
 
 /// Blocks an allocation until `frontier` has passed, i.e. until the last use of its memory is over.
-pub fn wait_for_frontier(frontier: Frontier) -> Prepared {
-    Prepared::Blocked(Box::new(move |resumption| Blocked::until_passed(resumption, &frontier)))
+pub fn wait_for_frontier(frontier: Frontier) -> Planned {
+    Planned::Blocked(Box::new(move |resumption| Blocked::until_passed(resumption, &frontier)))
 }

@@ -158,8 +158,8 @@ fn common_word(
     Some(word)
 }
 
-/// Notes that a command uses the entry `index` of the table up to `offset`. Uses of unallocated buffers are checked when
-/// they are recorded.
+/// Notes that a command uses the entry `index` of the table up to `offset`. Uses of unallocated buffers are checked
+/// when they are recorded.
 fn extend_to(reach: &mut [u64], index: usize, offset: u64) {
     if let Some(reach) = reach.get_mut(index) {
         *reach = offset.saturating_add(1).max(*reach);

@@ -3,9 +3,9 @@
 
 use super::Trace;
 use super::packets::Launched;
-use crate::core::profile::LaunchInfo;
+use crate::core::gpu::Gpu;
 use crate::core::profile::regions::{self, HostClock};
-use crate::core::queue::Queue;
+use crate::core::profile::{LaunchInfo, Profiler};
 use crate::ffi::profile::host_time;
 use crate::ffi::profile::schema::{
     DependencyStrategy, DispatchEvent, HostExecutionEvent, ProfileData, QueueDeviceEvent, QueueEvent, Record, flags,
@@ -106,18 +106,22 @@ impl Trace {
     }
 
     /// Logs the events that have device times.
-    pub(super) fn log_device(&self, queue: &Queue) -> Result<()> {
-        let (session, ordinal) = (self.session(), queue.ordinal());
+    pub(super) fn log_device(&self, (gpu, ordinal): (&Gpu, u32), profiler: &Profiler) -> Result<()> {
+        let session = self.session();
         let mut launches = Vec::new();
         for Launched { signal, info: launch, count, trace } in &self.packets.launched {
-            let (start, end) = self.times(queue, *signal)?;
+            let (start, end) = self.times(gpu, *signal)?;
             if self.packets.launches && session.selects_launch(launch) {
                 let count = count.map(|count| &self.packets.counts[count]);
                 let trace = trace.map(|trace| &*self.packets.traces[trace]);
                 session.log_dispatch(ordinal, self.dispatch_event(launch, start, end), count, trace)?;
                 if tracing::TRACES_DEVICES {
-                    let (queue_count, profiler) = (session.queue_count(), &queue.shared().profiler);
-                    profiler.add_zone(session.library(), (ordinal, queue_count), launch.function, (start, end));
+                    profiler.add_zone(
+                        session.library(),
+                        (ordinal, session.queue_count()),
+                        launch.function,
+                        (start, end),
+                    );
                 }
             }
             if self.packets.regions {
@@ -125,17 +129,17 @@ impl Trace {
             }
         }
         if self.packets.regions {
-            self.log_regions(queue, &launches)?;
+            self.log_regions(gpu, &launches)?;
         }
         if let (Some(first), Some(last)) = (self.packets.first, self.packets.last) {
-            let (start, end) = self.times(queue, first)?;
-            let end = if first == last { end } else { self.times(queue, last)?.1 };
+            let (start, end) = self.times(gpu, first)?;
+            let end = if first == last { end } else { self.times(gpu, last)?.1 };
             session.log_operation(ordinal, self.device_event(start, end));
         }
         Ok(())
     }
 
-    fn log_regions(&self, queue: &Queue, launches: &[(LaunchInfo, (u64, u64))]) -> Result<()> {
+    fn log_regions(&self, gpu: &Gpu, launches: &[(LaunchInfo, (u64, u64))]) -> Result<()> {
         let session = self.session();
         let barriers = session.barriers(self.info.command_buffer);
         for mut event in regions::events(&barriers, launches, HostClock::new(session.library())?) {
@@ -144,15 +148,15 @@ impl Trace {
             event.stream_id = self.stream.id();
             event.queue.physical_device_ordinal = self.stream.gpu;
             event.queue.queue_ordinal = self.stream.queue;
-            event.scheduler.worker_count = queue.gpu().agent().info().compute_units;
+            event.scheduler.worker_count = gpu.agent().info().compute_units;
             session.log_region(event);
         }
         Ok(())
     }
 
     /// The start and end time of the packet with this signal.
-    fn times(&self, queue: &Queue, signal: usize) -> Result<(u64, u64)> {
-        let time = self.packets.signals[signal].dispatch_time(queue.gpu().agent().handle())?;
+    fn times(&self, gpu: &Gpu, signal: usize) -> Result<(u64, u64)> {
+        let time = self.packets.signals[signal].dispatch_time(gpu.agent().handle())?;
         if time.start == 0 || time.end == 0 {
             return Err(status!(DATA_LOSS, "a profiled packet is complete and the runtime has no times for it"));
         }

@@ -13,10 +13,19 @@ pub struct HostTrace(Option<Box<Trace>>);
 
 impl HostTrace {
     /// The trace of an operation that is being submitted to `queue` with these numbers of waits and signals.
-    pub fn new(queue: &Queue, info: EventInfo, waits: usize, signals: usize) -> Self {
+    /// `info` describes it.
+    #[inline]
+    pub fn new(queue: &Queue, info: impl FnOnce() -> EventInfo, waits: usize, signals: usize) -> Self {
+        if !queue.shared().profiler.is_active() { Self(None) } else { Self::begin_trace(queue, info(), waits, signals) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_trace(queue: &Queue, info: EventInfo, waits: usize, signals: usize) -> Self {
         let session = queue.shared().profiler.session().filter(|session| session.records(&info));
         // None of those that go from one operation to the next: it has no packets.
-        let begin = |session| Trace::begin(Box::new(Trace::blank()), session, queue, |_| info, waits, signals);
+        let begin =
+            |session| Trace::begin(Box::new(Trace::blank()), session, queue.ordinal(), |_| info, waits, signals);
         Self(session.map(begin))
     }
 

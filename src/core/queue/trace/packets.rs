@@ -9,8 +9,7 @@ use crate::core::profile::counters::Count;
 use crate::core::profile::pool::Pooled;
 use crate::core::profile::session::Session;
 use crate::core::profile::{FunctionRef, LaunchInfo, counters, thread_traces};
-use crate::core::queue::Queue;
-use crate::core::queue::operation::Demand;
+use crate::core::queue::demand::{Demand, RingLimits};
 use crate::ffi::Status;
 use crate::hsa;
 use crate::hsa::aqlprofile::TraceCapture;
@@ -81,15 +80,15 @@ impl Packets {
         self.launches || self.regions
     }
 
-    /// Prepares for a part, and adds its packets to `demand`: a packet that marks the end if the part may have more
-    /// than one packet, and the packets for counters and traces. A barrier carries the epoch in place of the last
-    /// packet.
-    pub(super) fn prepare(&mut self, session: &Session, queue: &Queue, waits: usize, demand: &mut Demand) {
+    /// Prepares for a part on the session's GPU `gpu`, and adds its packets to `demand`: a packet that marks the end if
+    /// the part may have more than one packet, and the packets for counters and traces. A barrier carries the epoch in
+    /// place of the last packet.
+    pub(super) fn prepare(&mut self, session: &Session, limits: RingLimits, waits: u32, gpu: u32, demand: &mut Demand) {
         if !self.whole && !self.has_launches() {
             return;
         }
         let most_launches = demand.packets;
-        self.prepare_captures(session, queue, waits, *demand);
+        self.prepare_captures(session, limits, waits, gpu, *demand);
         self.marked = self.whole && !(self.parts == 0 && demand.packets == 1);
         let launches = if self.has_launches() { most_launches as usize } else { 0 };
         let wanted = self.used + launches + usize::from(self.whole) + usize::from(self.marked);
@@ -113,16 +112,15 @@ impl Packets {
     }
 
     /// Takes counter samples and thread traces for as many of the remaining watched launches as the part may have.
-    fn prepare_captures(&mut self, session: &Session, queue: &Queue, waits: usize, demand: Demand) {
+    fn prepare_captures(&mut self, session: &Session, limits: RingLimits, waits: u32, gpu: u32, demand: Demand) {
         self.owed = 0;
         let Some(watched) = self.watched.clone() else { return };
         let most = demand.packets;
         // With the packet that marks the end.
         let fits = |packets: u32| {
             let packets = most.saturating_add(packets).saturating_add(1);
-            queue.check_fits(Demand { packets, ..demand }, waits as u32)
+            limits.check_fits(Demand { packets, ..demand }, waits)
         };
-        let gpu = session.stream(queue.ordinal()).gpu;
         let counted = (self.to_count - self.used_counts).min(most as usize);
         if let Some(counters) = session.counters().filter(|_| counted > 0) {
             let packets = (counted as u32).saturating_mul(counters::PACKETS);

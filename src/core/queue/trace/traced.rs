@@ -7,10 +7,11 @@ use super::Trace;
 use crate::core::profile::EventInfo;
 use crate::core::profile::session::Session;
 use crate::core::queue::Queue;
-use crate::core::queue::complete::CompletionAction;
-use crate::core::queue::operation::{Emitter, Operation, Prepared, Progress, Submit};
+use crate::core::queue::emitter::Emitter;
+use crate::core::queue::epoch_wait::EpochWait;
+use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
+use crate::core::queue::record::CompletionAction;
 use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::waits::EpochWait;
 use crate::ffi::profile::host_time;
 use crate::ffi::profile::schema::ProfileData;
 use crate::ffi::{Code, Result};
@@ -48,11 +49,11 @@ impl<O: Operation> Traced<O> {
         let info = |session: &Session| self.operation.profile_event(session);
         self.guard.0 = if session.records_all() {
             // The description is made where it stays: it is large.
-            Some(Trace::begin(queue.take_trace(), session, queue, info, waits, signals))
+            Some(Trace::begin(queue.traces.take(), session, queue.ordinal(), info, waits, signals))
         } else {
             let info = info(&session);
             let is_recorded = session.records(&info);
-            is_recorded.then(|| Trace::begin(queue.take_trace(), session, queue, |_| info, waits, signals))
+            is_recorded.then(|| Trace::begin(queue.traces.take(), session, queue.ordinal(), |_| info, waits, signals))
         };
     }
 }
@@ -61,31 +62,35 @@ impl<O: Submit> Submit for Traced<O> {
     type Owned = Traced<O::Owned>;
 
     fn into_owned(self) -> Result<Traced<O::Owned>> {
-        Ok(Traced { operation: self.operation.into_owned()?, guard: self.guard })
+        let Self { operation, mut guard } = self;
+        if let Some(trace) = &mut guard.0 {
+            trace.was_deferred = true;
+        }
+        Ok(Traced { operation: operation.into_owned()?, guard })
     }
 }
 
 impl<O: Operation> Operation for Traced<O> {
-    fn prepare(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Prepared> {
-        let mut prepared = self.operation.prepare(queue, waits)?;
-        if let (Prepared::Ready(demand), Some(trace)) = (&mut prepared, &mut self.guard.0) {
+    fn plan(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Planned> {
+        let mut planned = self.operation.plan(queue, waits)?;
+        if let (Planned::Ready(demand), Some(trace)) = (&mut planned, &mut self.guard.0) {
             if trace.packets.parts == 0 {
                 // A submission that was not deferred is ready when it is submitted.
                 trace.ready = if trace.was_deferred { host_time() } else { trace.submitted };
             }
-            let Trace { session, packets, .. } = &mut **trace;
+            let Trace { session, packets, stream, .. } = &mut **trace;
             if let Some(session) = session {
-                packets.prepare(session, queue, waits.len(), demand);
+                packets.prepare(session, queue.limits(), waits.len() as u32, stream.gpu, demand);
             }
         }
-        Ok(prepared)
+        Ok(planned)
     }
 
-    fn emit(&mut self, emitter: &mut Emitter<'_>) -> Progress {
-        let Some(mut trace) = self.guard.0.take() else { return self.operation.emit(emitter) };
+    fn write(&mut self, emitter: &mut Emitter<'_>) -> Progress {
+        let Some(mut trace) = self.guard.0.take() else { return self.operation.write(emitter) };
         trace.wait_packets += emitter.written();
         emitter.begin_trace(trace);
-        let progress = self.operation.emit(emitter);
+        let progress = self.operation.write(emitter);
         self.guard.0 = emitter.end_trace();
         progress
     }
@@ -94,8 +99,8 @@ impl<O: Operation> Operation for Traced<O> {
         self.operation.retained_resources(queue)
     }
 
-    fn finish(&mut self) -> CompletionAction {
-        let action = self.operation.finish();
+    fn completion_action(&mut self) -> CompletionAction {
+        let action = self.operation.completion_action();
         let Some(mut trace) = self.guard.0.take() else { return action };
         // There is nothing to drop, which nobody need ask.
         std::mem::forget(std::mem::replace(&mut trace.then, action));
@@ -104,15 +109,8 @@ impl<O: Operation> Operation for Traced<O> {
         CompletionAction::Log(trace)
     }
 
-    fn submitted(&mut self, queue: &Queue, epoch: u64) {
-        self.operation.submitted(queue, epoch);
-    }
-
-    fn deferred(&mut self) {
-        self.operation.deferred();
-        if let Some(trace) = &mut self.guard.0 {
-            trace.was_deferred = true;
-        }
+    fn on_submitted(&mut self, queue: &Queue, epoch: u64) {
+        self.operation.on_submitted(queue, epoch);
     }
 
     fn profile_event(&self, session: &Session) -> EventInfo {
