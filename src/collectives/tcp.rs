@@ -232,7 +232,7 @@ fn secret() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// What a rank says to the store first.
+/// First message of a rank to the store.
 struct Greeting {
     rank: u32,
     count: u32,

@@ -453,8 +453,8 @@ pub fn check(root: &Path, command: &Command) -> Result<()> {
         if path.contains("/src/") {
             names.add_sim(&text);
         }
-        if path == "sim/check-kernel/src/main.rs" {
-            kernel_flags = long_flags(&text);
+        if path.starts_with("sim/check-kernel/src/") {
+            kernel_flags.append(&mut long_flags(&text));
         }
     })?;
     read(root, &root.join("src/core/profile"), ".rs", &mut |_, text| names.add_driver(&text))?;
