@@ -217,7 +217,7 @@ unsafe fn add_f64_avx512(strip: Strip<'_, f64>) {
 mod tests {
     use super::*;
 
-    /// Those that this CPU has.
+    /// Instruction sets that this CPU has.
     fn hosts() -> Vec<Host> {
         #[allow(unused_mut)]
         let mut hosts = vec![Host::Any];
