@@ -2,16 +2,20 @@
 //! Data movement of gfx1250's transposing loads from memory or LDS to registers (CDNA5 ISA 10.9.2: their tiles have 16
 //! rows of 16 elements, of 32 where an element has 4 or 6 bits), and of gfx950's from LDS. Which lane loads which part
 //! of a column is as in AMD's simulator rocjitsu (`ds_transpose.h`), and as Triton's kernels need it of tiles in LDS.
-//! Halves of a wave of 64 lanes have tiles of their own.
+//! Those for gfx950 need another order than rocjitsu's: 16 lanes load the columns one after the other.
 
 use crate::wave::Wave;
 
+/// gfx950: where element `i` of the `count` that `lane` gets, all of row `lane % 16`, comes from: the lane that loads
+/// its column, or a part of it, and its place there.
+fn origin9(count: usize, lane: usize, i: usize) -> (usize, usize) {
+    (lane / 16 * 16 + i * (16 / count) + lane % 16 / count, lane % count)
+}
+
 /// Where element `i` of those that `lane` gets, all of row `lane % 16`, comes from: the lane that loads its column, or
 /// half of it, and its place there.
-fn origin(bits: usize, dwords: usize, lane: usize, i: usize) -> (usize, usize) {
+fn origin(bits: usize, lane: usize, i: usize) -> (usize, usize) {
     match bits {
-        // gfx950: tiles of 4×16 in each 16 lanes.
-        16 if dwords == 2 => (lane / 16 * 16 + 4 * i + lane % 16 / 4, lane % 4),
         // Tiles of 8×8 in each eight lanes.
         16 => (lane & !7 | i, lane & 7),
         // Tiles of 4×8 in each four lanes.
@@ -33,8 +37,7 @@ pub(super) fn put<const BITS: usize, const DWORDS: usize, const L: usize>(
     for lane in 0..L {
         let mut dwords = [0; DWORDS];
         for i in 0..32 * DWORDS / BITS {
-            let (from, place) = origin(BITS, DWORDS, lane % 32, i);
-            let from = lane / 32 * 32 + from;
+            let (from, place) = if L == 64 { origin9(32 * DWORDS / BITS, lane, i) } else { origin(BITS, lane, i) };
             for bit in 0..BITS {
                 let (source, target) = (place * BITS + bit, i * BITS + bit);
                 dwords[target / 32] |= (loaded[from][source / 32] >> (source % 32) & 1) << (target % 32);

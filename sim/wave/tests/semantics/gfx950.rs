@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Cases for gfx950: conversions with scales, matrix ops with formats and scales, transposing loads, exchanged rows
 //! (CDNA4 ISA, V_CVT_SCALEF32_PK_FP8_F32, V_PERMLANE32_SWAP_B32 and their like; AMD's "Matrix Core Programming on CDNA3
-//! and CDNA4" for the places of elements; AMD's simulator rocjitsu for transposing loads).
+//! and CDNA4" for the places of elements; Triton's kernels for transposing loads).
 
 use crate::machine::{Case, Float, Machine, State};
 use crate::microscaling::{FORMATS, Small, put};
@@ -277,41 +277,25 @@ fn tabled_halves(machine: Machine, random: &mut Random) -> Case {
     Case::new(format!("v_bitop3_b16 v16, v0, v4, v8 bitop3:{table:#x} op_sel:[0,1,0,1]"), before, after)
 }
 
-/// Tiles with columns of 16 elements one after the other, whose parts lanes load: each lane gets a part of a row.
+/// Each 16 lanes load a tile with columns of 16 elements one after the other: each lane gets a row.
 fn transposed(machine: Machine, bits: usize, random: &mut Random) -> Case {
     const OFFSET: usize = 16;
-    let columns = [(4, 32), (6, 32), (8, 16), (16, 8)].into_iter().find(|of| of.0 == bits).unwrap().1;
+    let size = if bits == 6 { 96 } else { 64 };
+    let columns = size / bits;
     let mut before = State::random(machine, random);
     before.exec = u64::MAX;
     before.lds = (0..1024).map(|_| random.next() as u8).collect();
-    // Each half of the wave has a tile.
-    let tile = 16 * columns * bits / 8;
     for lane in 0..64 {
-        let within = lane % 32;
-        let at = match bits {
-            16 => within * 8,
-            8 => (within % 4 + within / 8 * 4) * 16 + within / 4 % 2 * 8,
-            6 => (within / 8 * 4 + within % 4 + within / 4 % 2 * 16) * 12,
-            _ => within * 8,
-        };
-        before.v[0][lane] = (lane / 32 * tile + at) as u32;
+        before.v[0][lane] = (lane * size / 8) as u32;
     }
     let mut after = before.clone();
-    for (half, row, k) in (0..2).flat_map(|half| (0..16).flat_map(move |row| (0..columns).map(move |k| (half, row, k))))
-    {
+    for (lane, k) in (0..64).flat_map(|lane| (0..columns).map(move |k| (lane, k))) {
         let code = (0..bits).map(|bit| {
-            let at = half * tile * 8 + (k * 16 + row) * bits + bit;
+            let at = lane / 16 * 16 * size + (k * 16 + lane % 16) * bits + bit;
             u32::from(before.lds[OFFSET + at / 8] >> (at % 8) & 1) << bit
         });
-        let (lane, place) = match bits {
-            16 => (row + k / 4 * 16, k % 4),
-            8 => (row + k / 8 * 16, k % 8),
-            6 => (row + k / 16 * 16, k % 16),
-            _ => (row + k / 8 % 2 * 16, k % 8 + k / 16 * 8),
-        };
-        put(&mut after, 16, half * 32 + lane, place * bits, bits, code.sum());
+        put(&mut after, 16, lane, k * bits, bits, code.sum());
     }
-    let size = if bits == 6 { 96 } else { 64 };
     Case::new(format!("ds_read_b{size}_tr_b{bits} {}, v0 offset:{OFFSET}", tuple(16, size)), before, after)
 }
 
