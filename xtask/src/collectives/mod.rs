@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -154,7 +153,7 @@ fn run_case(layout: &Layout, step: &Step, target: &Target, engine: Engine, modul
         };
         case.ranks.iter().enumerate().map(rank).collect()
     } else {
-        vec![mpirun(layout, target, engine, module, case)?]
+        vec![mpirun(layout, target, engine, module, case)]
     };
     let follow = |(rank, command): (usize, Command)| {
         let mut lines = Vec::new();
@@ -189,14 +188,7 @@ fn tool(layout: &Layout, target: &Target, module: &Path, flags: &[String]) -> Co
 }
 
 /// Open MPI's launcher with the ranks of a case.
-fn mpirun(layout: &Layout, target: &Target, engine: Engine, module: &Path, case: &Case) -> Result<Command> {
-    // IREE looks for `libmpi.so`, which in Python's package is a linker script.
-    let libraries = layout.build.join("collectives/mpi");
-    fs::create_dir_all(&libraries).context(|| format!("making {}", libraries.display()))?;
-    let (link, library) = (libraries.join("libmpi.so"), layout.build.join("venv/lib/libmpi.so.40"));
-    if !link.exists() {
-        symlink(&library, &link).context(|| format!("linking {}", link.display()))?;
-    }
+fn mpirun(layout: &Layout, target: &Target, engine: Engine, module: &Path, case: &Case) -> Command {
     let mut command = layout.command(layout.venv_program("mpirun"));
     command.args(["--oversubscribe", "--bind-to", "none"]);
     for (rank, flags) in case.ranks.iter().enumerate() {
@@ -209,12 +201,11 @@ fn mpirun(layout: &Layout, target: &Target, engine: Engine, module: &Path, case:
         command.arg(format!("--amdgpu_rs_collective_engine={engine}"));
     }
     Hsa::Sim.apply(layout, target, &mut command);
-    let paths = [libraries, layout.build.join("venv/lib")];
-    let path = std::env::join_paths(paths).map_err(|error| Error::setup(error.to_string()))?;
-    command.env("LD_LIBRARY_PATH", path).env("OMPI_MPI_THREAD_LEVEL", "3");
+    // Where IREE looks for `libmpi.so`.
+    command.env("LD_LIBRARY_PATH", layout.build.join("venv/lib")).env("OMPI_MPI_THREAD_LEVEL", "3");
     // Containers run as root.
     command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
-    Ok(command)
+    command
 }
 
 /// A port that nothing listens at.

@@ -76,7 +76,10 @@ pub fn ensure_triton(layout: &Layout, steps: &Steps) -> Result<()> {
 /// When Python or pip fail (no network, no package for this machine).
 pub fn ensure_mpi(layout: &Layout, steps: &Steps) -> Result<()> {
     let venv = layout.build.join("venv");
-    install(steps, "Open MPI", &venv, "requirements-mpi", MPI_REQUIREMENTS, |_| Ok(()))
+    install(steps, "Open MPI", &venv, "requirements-mpi", MPI_REQUIREMENTS, |_| {
+        // A linker script, which programs cannot load. IREE's tools look for this name.
+        replace_link(Path::new("libmpi.so.40"), &venv.join("lib/libmpi.so"))
+    })
 }
 
 /// Adds the packages for building IREE's Python bindings to the environment.
