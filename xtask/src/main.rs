@@ -47,6 +47,7 @@ mod profile;
 mod prose;
 mod python;
 mod replay;
+mod rocm;
 mod run;
 mod setup;
 mod soak;
@@ -268,6 +269,11 @@ enum Command {
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
     },
+    /// Runs programs of ROCm (HIP, AMD's tests) on the sim, from Debian's packages below build/
+    Rocm {
+        #[command(subcommand)]
+        action: RocmAction,
+    },
     /// Runs random HAL programs on the sim with cache modelling, and compares memory with a model of it
     Soak {
         #[command(flatten)]
@@ -372,6 +378,35 @@ enum Command {
     Dist,
     /// Checks formatting, imports, lints, documentation and generated files
     Check,
+}
+
+#[derive(Subcommand)]
+enum RocmAction {
+    /// Runs a program, rocminfo or hipcc with Debian's ROCm and the sim in ROCR's place
+    Run {
+        #[command(flatten)]
+        target: TargetOption,
+        /// Checks that the sim makes in kernels, as in `cargo xtask run`
+        #[arg(long, value_name = "CHECKS")]
+        check: Option<String>,
+        /// The program and its arguments, e.g. hipcc --offload-arch=gfx1100 add.hip -o add
+        #[arg(last = true, required = true, value_name = "PROGRAM ARGUMENTS")]
+        program: Vec<String>,
+    },
+    /// Runs the tests that AMD wrote for a library
+    Test {
+        /// The library
+        #[arg(value_enum)]
+        suite: rocm::Suite,
+        #[command(flatten)]
+        target: TargetOption,
+        /// Runs only the cases that match, a GoogleTest filter
+        #[arg(long, value_name = "GLOB", default_value = "*")]
+        filter: String,
+        /// Stops each program after this time and skips the rest of its cases
+        #[arg(long, value_name = "SECONDS")]
+        limit: Option<u64>,
+    },
 }
 
 /// Input of the demo.
@@ -594,6 +629,15 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             target.target.check_compiled(&Hsa::Sim)?;
             setup::everything(&layout, &steps, Build::Tools)?;
             conclude(collectives::run(&layout, &steps, &target.target, ranks, engine, &filter)?)?;
+        }
+        Command::Rocm { action: RocmAction::Run { target, check, program } } => {
+            target.target.check_played(&Hsa::Sim)?;
+            return rocm::run(&layout, &steps, &target.target, check.as_deref(), &program);
+        }
+        Command::Rocm { action: RocmAction::Test { suite, target, filter, limit } } => {
+            target.target.check_played(&Hsa::Sim)?;
+            let limit = limit.map(Duration::from_secs);
+            conclude(rocm::test(&layout, &steps, suite, &target.target, &filter, limit)?)?;
         }
         Command::Soak { target, sanitizer, minutes, seed, programs, conditions } => {
             target.target.check_played(&Hsa::Sim)?;

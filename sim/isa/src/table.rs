@@ -1337,6 +1337,8 @@ macro_rules! with_rows {
             DsMaxF32 "ds_max_f32" (None = B32 B32) { Gfx11 Ds 0x13, Gfx12 Ds 0x13 "ds_max_num_f32", Gfx9 Ds 0x13, Gfx10 Ds 0x13 },
             DsNop "ds_nop" (None =) [NOP] { Gfx11 Ds 0x14, Gfx12 Ds 0x14, Gfx9 Ds 0x14, Gfx10 Ds 0x14 },
             DsAddF32 "ds_add_f32" (None = B32 B32) { Gfx11 Ds 0x15, Gfx12 Ds 0x15, Gfx9 Ds 0x15, Gfx10 Ds 0x15 },
+            DsGwsInit "ds_gws_init" (None = B32) { Gfx11 Ds 0x19, Gfx9 Ds 0x99, Gfx10 Ds 0x19 },
+            DsGwsBarrier "ds_gws_barrier" (None = B32) { Gfx11 Ds 0x1d, Gfx9 Ds 0x9d, Gfx10 Ds 0x1d },
             DsStoreB8 "ds_store_b8" (None = B32 B32) [STORE] { Gfx11 Ds 0x1e, Gfx12 Ds 0x1e, Gfx9 Ds 0x1e "ds_write_b8", Gfx10 Ds 0x1e "ds_write_b8" },
             DsStoreB16 "ds_store_b16" (None = B32 B32) [STORE] { Gfx11 Ds 0x1f, Gfx12 Ds 0x1f, Gfx9 Ds 0x1f "ds_write_b16", Gfx10 Ds 0x1f "ds_write_b16" },
             DsAddRtnU32 "ds_add_rtn_u32" (B32 = B32 B32) { Gfx11 Ds 0x20, Gfx12 Ds 0x20, Gfx9 Ds 0x20, Gfx10 Ds 0x20 },

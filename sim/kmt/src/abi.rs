@@ -269,3 +269,16 @@ pub struct ClockCounters {
     pub system: u64,
     pub system_hz: u64,
 }
+
+/// `HsaGpuTileConfig`. The caller sets the pointers, and the counts to the room there.
+#[repr(C)]
+pub struct TileConfig {
+    pub tiles: *mut u32,
+    pub macro_tiles: *mut u32,
+    pub tile_count: u32,
+    pub macro_tile_count: u32,
+    pub address_config: u32,
+    pub banks: u32,
+    pub ranks: u32,
+    pub reserved: [u32; 7],
+}

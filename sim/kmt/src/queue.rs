@@ -17,7 +17,7 @@ use hsa_runtime64::machine::queue::{Queue, QueueMemory};
 use parking_lot::Mutex;
 
 use super::abi::*;
-use super::{Interrupts, Kfd, guard, kfd};
+use super::{Interrupts, Kfd, guard, kfd, put};
 
 /// Destination of a queue's errors.
 struct Errors {
@@ -194,8 +194,12 @@ pub extern "C" fn hsaKmtSetQueueCUMask(id: u64, count: u32, _mask: *const u32) -
     })
 }
 
-/// Refused: the sim has no global wave sync, and so no cooperative queues.
+/// Every queue may use the GPU's global wave sync.
 #[unsafe(no_mangle)]
-pub extern "C" fn hsaKmtAllocQueueGWS(_id: u64, _count: u32, _first: *mut u32) -> Status {
-    Status::NOT_SUPPORTED
+pub unsafe extern "C" fn hsaKmtAllocQueueGWS(id: u64, _count: u32, first: *mut u32) -> Status {
+    guard(|| {
+        kfd()?.queue(id)?;
+        // SAFETY: `first` is null or the caller's place for the result.
+        unsafe { put(first, 0) }
+    })
 }

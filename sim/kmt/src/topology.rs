@@ -2,8 +2,6 @@
 
 //! The nodes: 0 is the CPU with the system's memory. GPUs follow, each connected to all others by PCI Express.
 
-use std::ffi::c_void;
-
 use hsa_runtime64::machine::agent::Agent;
 use hsa_runtime64::machine::gpu::Gpu;
 use hsa_runtime64::machine::memory::PAGE;
@@ -85,6 +83,7 @@ fn gpu_properties(gpu: &Gpu, index: usize, memory: u64) -> NodeProperties {
         marketing_name: wide(target.product),
         amd_name,
         compute_queues: 24,
+        gws: if target.has_gws() { 64 } else { 0 },
         unique_id: target.unique_id(gpu.device),
         ..cpu_less()
     }
@@ -215,10 +214,28 @@ unsafe fn put_all<T: Copy>(out: *mut T, count: u32, values: &[T]) -> Result<(), 
     Ok(())
 }
 
-/// Refused: these GPUs have no image tiling.
+/// GB_ADDR_CONFIG of gfx906, which ROCR's image library accepts for all GPUs (Linux, `gfx_v9_0.c`,
+/// `golden_settings_gc_9_0_vg20`).
+const GB_ADDR_CONFIG: u32 = 0x2a11_4042;
+
+/// Gives no tables of tilings, which GPUs before gfx9 have. ROCR's image library asks although nobody makes an image.
 #[unsafe(no_mangle)]
-pub extern "C" fn hsaKmtGetTileConfig(_node: u32, _config: *mut c_void) -> Status {
-    Status::NOT_SUPPORTED
+pub unsafe extern "C" fn hsaKmtGetTileConfig(node: u32, config: *mut TileConfig) -> Status {
+    guard(|| {
+        kfd()?.gpu(node)?;
+        if config.is_null() {
+            return Err(Status::INVALID_PARAMETER);
+        }
+        // SAFETY: not null, and the caller's structure. Its pointers stay.
+        unsafe {
+            (&raw mut (*config).tile_count).write_unaligned(0);
+            (&raw mut (*config).macro_tile_count).write_unaligned(0);
+            (&raw mut (*config).address_config).write_unaligned(GB_ADDR_CONFIG);
+            (&raw mut (*config).banks).write_unaligned(0);
+            (&raw mut (*config).ranks).write_unaligned(0);
+        }
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -196,13 +196,14 @@ unsafe fn gpu_info(
             HsaAgentInfo::AMD_NUM_SHADER_ENGINES => value.put(target.shader_engines / target.xcc * gpu.xcc),
             HsaAgentInfo::AMD_NUM_SHADER_ARRAYS_PER_SE => value.put(target.shader_arrays),
             HsaAgentInfo::AMD_NUM_XCC => value.put(gpu.xcc),
-            HsaAgentInfo::AMD_COOPERATIVE_QUEUES | HsaAgentInfo::AMD_SVM_DIRECT_HOST_ACCESS => value.put(false),
+            HsaAgentInfo::AMD_COOPERATIVE_QUEUES => value.put(target.has_gws()),
+            HsaAgentInfo::AMD_SVM_DIRECT_HOST_ACCESS => value.put(false),
             // The kernel driver's own number of the GPU, of which only that it is unique is known.
             HsaAgentInfo::AMD_DRIVER_UID => value.put(0x4000 + node * 0x111),
             HsaAgentInfo::AMD_NUM_SDMA_ENG => value.put(SDMA_ENGINES),
             HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::DEVICE_CLOCK_HZ),
             _ if (0x3000..0x3100).contains(&attribute.0) => {
-                return image_info(attribute, value);
+                return image_info(!matches!(target.name, "gfx942" | "gfx950"), attribute, value);
             }
             _ => return common_info(agent, attribute, value),
         }
@@ -210,27 +211,28 @@ unsafe fn gpu_info(
     Ok(())
 }
 
-/// Limits of images: none can be made. ROCR says so for gfx942, which has no image instructions (`amd_gpu_agent.cpp`
-/// GetInfo).
+/// Limits of images (ROCR's `amd_gpu_agent.cpp` GetInfo and `image_lut_kv.cpp`), although none can be made: HIP up to
+/// 5.7 has pitched memory only where there are images. GPUs without image instructions have none.
 ///
 /// # Safety
 /// `value` has room for the attribute's type.
-unsafe fn image_info(attribute: HsaAgentInfo, value: Value) -> Result<(), HsaStatus> {
+unsafe fn image_info(has_images: bool, attribute: HsaAgentInfo, value: Value) -> Result<(), HsaStatus> {
+    let limit = |limit: u32| if has_images { limit } else { 0 };
+    let side = limit(16384);
     // SAFETY: the caller's promise.
     unsafe {
         match attribute {
+            HsaAgentInfo::IMAGE_1D_MAX_ELEMENTS | HsaAgentInfo::IMAGE_1DA_MAX_ELEMENTS => value.put(side),
+            HsaAgentInfo::IMAGE_1DB_MAX_ELEMENTS => value.put(limit(u32::MAX)),
             HsaAgentInfo::IMAGE_2D_MAX_ELEMENTS
             | HsaAgentInfo::IMAGE_2DA_MAX_ELEMENTS
             | HsaAgentInfo::IMAGE_2DDEPTH_MAX_ELEMENTS
-            | HsaAgentInfo::IMAGE_2DADEPTH_MAX_ELEMENTS => value.put([0_u32; 2]),
-            HsaAgentInfo::IMAGE_3D_MAX_ELEMENTS => value.put([0_u32; 3]),
-            HsaAgentInfo::IMAGE_1D_MAX_ELEMENTS
-            | HsaAgentInfo::IMAGE_1DA_MAX_ELEMENTS
-            | HsaAgentInfo::IMAGE_1DB_MAX_ELEMENTS
-            | HsaAgentInfo::IMAGE_ARRAY_MAX_LAYERS
-            | HsaAgentInfo::MAX_IMAGE_RD_HANDLES
-            | HsaAgentInfo::MAX_IMAGE_RORW_HANDLES
-            | HsaAgentInfo::MAX_SAMPLER_HANDLERS => value.put(0_u32),
+            | HsaAgentInfo::IMAGE_2DADEPTH_MAX_ELEMENTS => value.put([side; 2]),
+            HsaAgentInfo::IMAGE_3D_MAX_ELEMENTS => value.put([side, side, limit(8192)]),
+            HsaAgentInfo::IMAGE_ARRAY_MAX_LAYERS => value.put(limit(8192)),
+            HsaAgentInfo::MAX_IMAGE_RD_HANDLES => value.put(limit(128)),
+            HsaAgentInfo::MAX_IMAGE_RORW_HANDLES => value.put(limit(64)),
+            HsaAgentInfo::MAX_SAMPLER_HANDLERS => value.put(limit(16)),
             _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
         }
     }

@@ -3,6 +3,7 @@
 //! Queues and profiling.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use hsa_abi::{
     AmdSignalKind, HSA_QUEUE_FEATURE_AGENT_DISPATCH, HSA_QUEUE_FEATURE_KERNEL_DISPATCH, HsaAgent,
@@ -10,10 +11,13 @@ use hsa_abi::{
     HsaSignal, HsaStatus,
 };
 
+use parking_lot::Mutex;
+
 use super::{Out, Value, check_signatures, guard, slice};
-use crate::machine::agent::{self, CPU};
+use crate::machine::agent::{self, AgentIndex, CPU};
 use crate::machine::queue::{MAX_SIZE, MIN_SIZE, Queue, Request};
-use crate::machine::{machine, signal};
+use crate::machine::target::TargetInfo;
+use crate::machine::{Machine, machine, signal};
 
 /// Maximum bytes of scratch of a work-item.
 const MAX_PRIVATE_SEGMENT: u32 = 262_128;
@@ -54,7 +58,8 @@ pub unsafe extern "C" fn hsa_queue_create(
         if agent.gpu.is_none() {
             return Err(HsaStatus::ERROR);
         }
-        if queue_type == HsaQueueType::COOPERATIVE {
+        let is_cooperative = queue_type == HsaQueueType::COOPERATIVE;
+        if is_cooperative && !agent.target().is_some_and(TargetInfo::has_gws) {
             return Err(HsaStatus::ERROR_INVALID_QUEUE_CREATION);
         }
         if size > MAX_SIZE || private_segment_size > MAX_PRIVATE_SEGMENT && private_segment_size != u32::MAX {
@@ -65,11 +70,30 @@ pub unsafe extern "C" fn hsa_queue_create(
         }
         let features = HSA_QUEUE_FEATURE_KERNEL_DISPATCH;
         let request = Request { agent: agent.index, size, queue_type: HsaQueueType::MULTI, features };
-        let queue = Queue::create(&machine, request, callback, data)?;
+        let create = || Queue::create(&machine, request, callback, data);
+        let queue = if is_cooperative { cooperative(&machine, agent.index, create)? } else { create()? };
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(queue.amd_queue().cast()) };
         Ok(())
     })
+}
+
+/// The GPU's one queue of cooperative dispatches: they use the same resource of global wave sync, so that two must not
+/// run at the same time. `create` makes it.
+fn cooperative(
+    machine: &Machine,
+    agent: AgentIndex,
+    create: impl FnOnce() -> Result<Arc<Queue>, HsaStatus>,
+) -> Result<Arc<Queue>, HsaStatus> {
+    static CREATING: Mutex<()> = Mutex::new(());
+    let _creating = CREATING.lock();
+    let there = machine.queues.read().iter().find(|queue| queue.agent == agent && queue.share()).cloned();
+    if let Some(queue) = there {
+        return Ok(queue);
+    }
+    let queue = create()?;
+    queue.set_cooperative();
+    Ok(queue)
 }
 
 /// The program processes the packets itself. The queue only holds them and its indices.

@@ -10,6 +10,7 @@ use hsa_abi::{
 };
 
 use parking_lot::Mutex;
+use sim_wave::Gws;
 
 use super::caches::AgentCaches;
 use super::gpu::Gpu;
@@ -79,6 +80,8 @@ pub struct Agent {
     pub global_pools: Vec<u32>,
     /// A GPU's registers that flush host writes, if the host can access them.
     pub hdp: Option<Registers>,
+    /// Global wave sync of a GPU.
+    pub gws: Gws,
     /// Model of the scalar cache's lines of kernel arguments.
     pub scalar_cache: Mutex<ScalarCache>,
     /// A GPU's performance counters.

@@ -254,6 +254,7 @@ pub fn dispatch(
         user_registers: commanded.map(|commanded| commanded.user_registers),
         threads: machine.config.threads,
         resident: gpu.map_or(1, |gpu| occupancy::resident(gpu, target, packet, demand)),
+        gws: Some(&machine.agents[queue.agent.0].gws),
         cancel: Some(running.flag()),
         watch,
     };

@@ -66,6 +66,7 @@ use std::thread::JoinHandle;
 
 use hsa_abi::{AmdSignalKind, HsaAgent, HsaMemoryPool, HsaRegion, HsaSignal, HsaStatus};
 use parking_lot::{Mutex, RwLock};
+use sim_wave::Gws;
 
 use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
 use caches::AgentCaches;
@@ -276,6 +277,7 @@ impl Machine {
                 memory,
                 global_pools,
                 hdp,
+                gws: Gws::default(),
                 scalar_cache: Mutex::default(),
                 performance: Performance::new(Some(gpu)),
                 thread_trace: ThreadTrace::new(Some(gpu)),
@@ -291,6 +293,7 @@ impl Machine {
             memory: host_memory(),
             global_pools: agent::cpu_pools(config.rocr),
             hdp: None,
+            gws: Gws::default(),
             scalar_cache: Mutex::default(),
             performance: Performance::new(None),
             thread_trace: ThreadTrace::new(None),
@@ -516,6 +519,9 @@ impl Machine {
             let mut queues = self.queues.write();
             let index = queues.iter().position(|queue| queue.address() == address);
             let index = index.ok_or(HsaStatus::ERROR_INVALID_QUEUE)?;
+            if queues[index].give_up() {
+                return Ok(());
+            }
             queues.swap_remove(index)
         };
         queue.stop();

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use hsa_abi::{
@@ -57,6 +57,8 @@ pub struct Queue {
     pub in_progress: Mutex<()>,
     /// True if the host program processes the packets.
     pub soft: bool,
+    /// Number of times that the program has the GPU's one queue of cooperative dispatches; 0 for other queues.
+    cooperative: AtomicUsize,
     active: AtomicBool,
     idle: AtomicBool,
     stopping: AtomicBool,
@@ -125,6 +127,24 @@ impl Queue {
         queue.start(machine)
     }
 
+    /// Makes this the queue of its GPU's cooperative dispatches.
+    pub fn set_cooperative(&self) {
+        self.cooperative.store(1, Ordering::Relaxed);
+    }
+
+    /// Takes another reference to a queue of cooperative dispatches. Returns false for other queues.
+    pub fn share(&self) -> bool {
+        self.cooperative
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count > 0).then(|| count + 1))
+            .is_ok()
+    }
+
+    /// Gives up a reference. Returns true if others are left.
+    pub fn give_up(&self) -> bool {
+        let left = self.cooperative.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
+        left.is_ok_and(|count| count > 1)
+    }
+
     /// Starts the processor.
     fn start(self, machine: &Arc<Machine>) -> Result<Arc<Self>, HsaStatus> {
         let queue = Arc::new(self);
@@ -185,6 +205,7 @@ impl Queue {
             head: AtomicU64::new(0),
             in_progress: Mutex::default(),
             soft: false,
+            cooperative: AtomicUsize::new(0),
             active: AtomicBool::new(true),
             idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),

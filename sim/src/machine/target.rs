@@ -532,6 +532,11 @@ impl TargetInfo {
         Target::from_processor(self.name).map_or(0, sim_wave::lds_bytes)
     }
 
+    /// True if it has global wave sync, for cooperative dispatches.
+    pub fn has_gws(&self) -> bool {
+        Target::from_processor(self.name).is_some_and(|target| !target.is_gfx12())
+    }
+
     /// The unique id of the `device`-th GPU on the PCI bus; 0 if the hardware has none.
     pub fn unique_id(&self, device: usize) -> u64 {
         if self.has_unique_id { (0x5349_4d00 | device as u64) << 32 | u64::from(self.chip_id) } else { 0 }

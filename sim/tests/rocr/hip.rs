@@ -370,8 +370,8 @@ fn images_are_refused() {
             assert_eq!(hsa_ext_sampler_create(gpu, none, &mut image), refused);
             assert_eq!(hsa_ext_image_destroy(gpu, 0), refused);
         }
-        assert_eq!(agent_info::<[u32; 2]>(hsa.gpu(), HsaAgentInfo::IMAGE_2D_MAX_ELEMENTS), [0; 2]);
-        assert_eq!(agent_info::<u32>(hsa.gpu(), HsaAgentInfo::MAX_IMAGE_RORW_HANDLES), 0);
+        assert_eq!(agent_info::<[u32; 2]>(hsa.gpu(), HsaAgentInfo::IMAGE_2D_MAX_ELEMENTS), [16384; 2]);
+        assert_eq!(agent_info::<u32>(hsa.gpu(), HsaAgentInfo::MAX_IMAGE_RORW_HANDLES), 64);
         assert_eq!(agent_info::<[u8; 128]>(hsa.gpu(), HsaAgentInfo::EXTENSIONS)[0], 2);
         assert_eq!(agent_info::<[u8; 128]>(hsa.cpu, HsaAgentInfo::EXTENSIONS)[0], 0);
     });

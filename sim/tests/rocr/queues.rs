@@ -10,7 +10,7 @@ use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 
 use crate::common::*;
-use crate::{abort_of, every_release};
+use crate::{abort_of, every_release, in_environment};
 
 /// Properties of a new queue.
 #[derive(Clone, Copy)]
@@ -49,7 +49,6 @@ fn queues_that_cannot_be_are_refused_each_with_its_status() {
             (Ask { agent: HsaAgent::NULL, ..good }, S::ERROR_INVALID_AGENT),
             (Ask { agent: HsaAgent::NULL, size: 0, ..good }, S::ERROR_INVALID_ARGUMENT),
             (Ask { agent: hsa.cpu, ..good }, S::ERROR),
-            (Ask { kind: HsaQueueType::COOPERATIVE, ..good }, S::ERROR_INVALID_QUEUE_CREATION),
         ] {
             assert_eq!(create(ask), Err(status), "{} packets, {:?}", ask.size, ask.kind);
         }
@@ -270,5 +269,23 @@ fn signals_have_device_ticks_that_the_runtime_translates_if_there_are_any() {
         drop(queue);
         // SAFETY: destroyed once.
         assert_eq!(unsafe { hsa_signal_destroy(done) }, HsaStatus::SUCCESS);
+    });
+}
+
+#[test]
+fn cooperative_queues_of_a_gpu_are_one() {
+    in_environment(&[("HSA_SIM_AGENTS", "gfx1100,gfx90a,gfx1201")], |hsa| {
+        let ask = |gpu| Ask { agent: hsa.gpus[gpu], size: 64, kind: HsaQueueType::COOPERATIVE, scratch: u32::MAX };
+        assert_eq!(create(ask(2)), Err(HsaStatus::ERROR_INVALID_QUEUE_CREATION));
+        let can = |gpu| agent_info::<bool>(hsa.gpus[gpu], HsaAgentInfo::AMD_COOPERATIVE_QUEUES);
+        assert_eq!([0, 1, 2].map(can), [true, true, false]);
+        let [first, again, other] = [0, 0, 1].map(|gpu| create(ask(gpu)).unwrap());
+        assert_eq!(first, again);
+        assert_ne!(first, other);
+        assert_eq!(
+            [first, again, first].map(destroy),
+            [HsaStatus::SUCCESS, HsaStatus::SUCCESS, HsaStatus::ERROR_INVALID_QUEUE]
+        );
+        assert_eq!(destroy(other), HsaStatus::SUCCESS);
     });
 }

@@ -112,6 +112,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         user_registers: None,
         threads: std::env::var("HOST_THREADS").map_or(Ok(1), |n| n.parse())?,
         resident: 64,
+        gws: None,
         cancel: None,
         watch: None,
     };

@@ -322,6 +322,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             waves: 0,
             arrived: 0,
             named: Vec::new(),
+            gws: dispatch.launch.gws,
             target: dispatch.program.target,
         };
         let (waves, states) = (Vec::new(), Vec::new());
@@ -358,7 +359,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             (wave.count, wave.global_accesses) = (0, 0);
             wave.index = index as u32;
             (wave.signals, wave.waits) = (0, 0);
-            (wave.joined, wave.at_named) = (0, false);
+            (wave.joined, wave.at_named, wave.gws) = (0, false, None);
             let Dispatch { kernel, launch, preloaded, .. } = dispatch;
             kernel.start.wave(wave, launch, preloaded, id, size, index as u32);
         }
@@ -425,14 +426,26 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             let signals = alive().map(|(wave, _)| wave.signals).min().unwrap_or(0);
             let waiting = self.waves.iter_mut().zip(&mut self.states).filter(|(_, state)| **state == State::AtBarrier);
             for (wave, state) in waiting {
-                let passes = if wave.at_named { wave.passes_named(&self.group) } else { wave.waits <= signals };
+                let passes = match (wave.gws, self.group.gws) {
+                    (Some((number, round)), Some(gws)) => gws.has_ended(number, round),
+                    _ if wave.at_named => wave.passes_named(&self.group),
+                    _ => wave.waits <= signals,
+                };
                 if passes {
-                    (*state, wave.at_named) = (State::Ready, false);
+                    (*state, wave.at_named, wave.gws) = (State::Ready, false, None);
                 }
             }
             if let (false, Some(stuck)) =
                 (self.states.contains(&State::Ready), self.states.iter().position(|state| *state == State::AtBarrier))
             {
+                // The others are waves of other workgroups.
+                if self.waves[..self.states.len()].iter().any(|wave| wave.gws.is_some()) {
+                    if must_stop(self.dispatch) {
+                        return Err((self.cancelled(), stuck));
+                    }
+                    std::thread::yield_now();
+                    return Ok(false);
+                }
                 self.observer.stuck(&self.waves[stuck], &self.group);
                 return Err((FaultKind::Deadlock, stuck));
             }

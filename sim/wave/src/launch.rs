@@ -2,6 +2,7 @@
 //! Parameters of a kernel's run, and counts of its dispatch.
 
 use crate::count::TakeTally;
+use crate::gws::Gws;
 use crate::profile::Collect;
 use crate::sanitizer::Checks;
 use crate::steps::TakeSteps;
@@ -28,6 +29,8 @@ pub struct Launch<'a> {
     /// Number of workgroups that the GPU holds at the same time, at least one. So many make progress together, with any
     /// number of threads. Further ones begin when others have ended.
     pub resident: u64,
+    /// The GPU's global wave sync; without it, kernels that use it fault.
+    pub gws: Option<&'a Gws>,
     /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches,
     /// sleeps and barriers, and when a wave begins.
     pub cancel: Option<&'a AtomicBool>,

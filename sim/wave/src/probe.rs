@@ -119,6 +119,7 @@ impl<const L: usize> Probe<L> {
             waves: 1,
             arrived: 0,
             named: vec![Named::default(); if target == Target::Gfx1250 { NAMED_BARRIERS } else { 0 }],
+            gws: None,
             target,
         };
         self.wave.next = program.entry;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! State of one wavefront, and access of instructions to its registers.
 
+use crate::gws::Gws;
 use crate::hardware::{mode, slot};
 use crate::memory::Translator;
 use crate::operand::{Src, SrcKind};
@@ -60,6 +61,8 @@ pub(crate) struct Group<'a> {
     pub arrived: u32,
     /// gfx1250: the named barriers that the kernel asks for.
     pub named: Vec<Named>,
+    /// The GPU's global wave sync.
+    pub gws: Option<&'a Gws>,
     pub target: Target,
 }
 
@@ -144,6 +147,8 @@ pub(crate) struct Wave<const L: usize> {
     pub joined: usize,
     pub seen: u32,
     pub at_named: bool,
+    /// Resource of global wave sync at which the wave waits, and the round that it waits for the end of.
+    pub gws: Option<(usize, u64)>,
     /// Backward branches left before other waves get a turn.
     pub patience: u32,
     /// Numbers of SGPRs and VGPRs with initial values.
@@ -186,6 +191,7 @@ impl<const L: usize> Wave<L> {
             joined: 0,
             seen: 0,
             at_named: false,
+            gws: None,
             patience: 0,
             given: (0, 0),
         }

@@ -3,7 +3,7 @@
 //!
 //! Vega ISA, chapter 13 "Microcode Formats"; CDNA3 ISA, chapter 13, for matrices, AGPRs and the cache bits.
 
-use super::memory::{flat_format, lane_register, returns_with_glc, src_ty, vgpr};
+use super::memory::{flat_format, is_gws, lane_register, returns_with_glc, src_ty, vgpr};
 use super::reader::Reader;
 use crate::bits::{bit, bits};
 use crate::encoding::{Format, Ty};
@@ -133,7 +133,10 @@ impl Reader<'_> {
         }
         inst.mem.offset = bits(word, 0, 16) as i32;
         inst.mem.gds = bit(word, 16);
-        if bit(word, if unified { 16 } else { 25 }) {
+        // Without a global data share, only its wave sync is left.
+        let is_gws = is_gws(op);
+        let has_bad_bit = if unified { inst.mem.gds && !is_gws } else { bit(word, 25) };
+        if has_bad_bit || is_gws && !inst.mem.gds {
             return Err(DecodeFault::Encoding);
         }
         Ok(inst)

@@ -43,6 +43,11 @@ pub(super) fn returns_with_glc(op: Op) -> bool {
     op.has(Flags::ATOMIC)
 }
 
+/// True if the op is on global wave sync.
+pub(super) fn is_gws(op: Op) -> bool {
+    matches!(op, Op::DsGwsInit | Op::DsGwsBarrier)
+}
+
 impl Reader<'_> {
     pub(super) fn ds(&mut self, word: u32) -> Result<Inst, DecodeFault> {
         let op = self.lookup(Format::Ds, bits(word, 18, 8))?;
@@ -54,6 +59,9 @@ impl Reader<'_> {
         }
         inst.mem.offset = bits(word, 0, 16) as i32;
         inst.mem.gds = bit(word, 17) && !self.target.is_gfx12();
+        if is_gws(op) && !inst.mem.gds {
+            return Err(DecodeFault::Encoding);
+        }
         Ok(inst)
     }
 

@@ -19,6 +19,7 @@ pub(crate) mod float;
 #[cfg(test)]
 #[path = "float_test.rs"]
 mod float_tests;
+mod gws;
 mod half;
 mod integer;
 mod lanes;
@@ -90,6 +91,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
     }
     let run = salu::handler(op)
         .or_else(|| barrier::handler(op))
+        .or_else(|| gws::handler(op))
         .or_else(|| salu_float::handler(op))
         .or_else(|| salu_float::transcendental_handler(op))
         .or_else(|| scalar_memory::handler(op))

@@ -225,7 +225,7 @@ pub(crate) struct Plan {
     pub vectors: usize,
     /// True if there are accesses that may synchronize waves: atomics of memory, and loads past caches.
     pub synchronizes: bool,
-    /// True if there are barriers other than the workgroup's and named ones.
+    /// True if there are barriers other than the workgroup's and named ones: those of all waves, and of clusters.
     pub has_other_barriers: bool,
     /// Hash of the code.
     pub hash: u64,
@@ -253,8 +253,8 @@ impl Plan {
         for (at, op, inst) in program.instructions() {
             let offset = 4 * at as u32;
             walk.step(offset, &inst);
-            plan.has_other_barriers |=
-                inst.op.has(Flags::BARRIER) && inst.op != Op::SBarrierLeave && meeting(&inst) == Meeting::None;
+            plan.has_other_barriers |= inst.op == Op::DsGwsBarrier
+                || inst.op.has(Flags::BARRIER) && inst.op != Op::SBarrierLeave && meeting(&inst) == Meeting::None;
             let facts = Facts::of::<L>(&inst, walk.upper);
             let mut step = plan.step::<L>(offset, &inst, registers, walk);
             if expected.contains(&offset) {

@@ -642,3 +642,60 @@ pub const AHEAD_GFX12: &[u32] = &[
 /// s_endpgm
 /// ```
 pub const STUCK_GFX12: &[u32] = &[0xbf94_ffff, 0xbfb0_0000];
+
+/// ```text
+/// v_mov_b32 v1, 3
+/// s_mov_b32 m0, 0x20000
+/// ds_gws_init v1 offset:1 gds
+/// s_endpgm
+/// ```
+pub const GWS_INIT: &[u32] = &[0x7e02_0283, 0xbefd_00ff, 0x0002_0000, 0xd866_0001, 0x0000_0001, 0xbfb0_0000];
+
+/// Each of four workgroups of a wave stores its number, from 1 on, and after a barrier that of the next workgroup.
+///
+/// ```text
+/// s_load_b64 s[4:5], s[0:1], 0x0
+/// s_waitcnt lgkmcnt(0)
+/// v_mov_b32 v1, 3
+/// s_lshl_b32 s6, s2, 2
+/// v_mov_b32 v3, s6
+/// s_add_i32 s7, s2, 1
+/// v_mov_b32 v4, s7
+/// global_store_b32 v3, v4, s[4:5]
+/// s_mov_b32 m0, 0x20000
+/// ds_gws_barrier v1 offset:1 gds
+/// s_waitcnt lgkmcnt(0)
+/// s_and_b32 s7, s7, 3
+/// s_lshl_b32 s7, s7, 2
+/// v_mov_b32 v5, s7
+/// global_load_b32 v6, v5, s[4:5]
+/// s_waitcnt vmcnt(0)
+/// global_store_b32 v3, v6, s[4:5] offset:16
+/// s_endpgm
+/// ```
+pub const GWS_BARRIER: &[u32] = &[
+    0xf404_0100,
+    0xf800_0000,
+    0xbf89_fc07,
+    0x7e02_0283,
+    0x8406_8202,
+    0x7e06_0206,
+    0x8107_8102,
+    0x7e08_0207,
+    0xdc6a_0000,
+    0x0004_0403,
+    0xbefd_00ff,
+    0x0002_0000,
+    0xd876_0001,
+    0x0000_0001,
+    0xbf89_fc07,
+    0x8b07_8307,
+    0x8407_8207,
+    0x7e0a_0207,
+    0xdc52_0000,
+    0x0604_0005,
+    0xbf89_03f7,
+    0xdc6a_0010,
+    0x0004_0603,
+    0xbfb0_0000,
+];

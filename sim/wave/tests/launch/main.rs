@@ -10,7 +10,7 @@ mod setup;
 use hsa_abi::KernelDescriptor;
 use rig::launch;
 use sim_isa::Target;
-use sim_wave::{Access, Counters, Fault, FaultKind, Kernel, Launch, Memory, Region, run};
+use sim_wave::{Access, Counters, Fault, FaultKind, Gws, Kernel, Launch, Memory, Region, run};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -115,6 +115,29 @@ fn run_on<const N: usize>(
 
 fn fault(code: &[u32], change: impl FnOnce(&mut Launch<'_>)) -> Box<Fault> {
     run_on::<16>(code, 32, 32, change).0.unwrap_err()
+}
+
+#[test]
+fn global_wave_sync_is_a_barrier_of_all_workgroups() {
+    for threads in [1, 4] {
+        let gws = Gws::default();
+        // What one dispatch sets is there for the next.
+        let one = |code, items| {
+            let (mut buffer, map) = ([0_u32; 8], Map::default());
+            let arguments = [map.of(&buffer, true)];
+            map.of(&arguments, false);
+            let launch = Launch { gws: Some(&gws), threads, ..launch([items, 1, 1], [32, 1, 1], &arguments) };
+            run(&load(code), &launch, &map).unwrap();
+            // SAFETY: the kernel wrote the buffer through the address that the map holds.
+            unsafe { std::ptr::read_volatile(&raw mut buffer) }
+        };
+        one(kernels::GWS_INIT, 32);
+        for _ in 0..2 {
+            assert_eq!(one(kernels::GWS_BARRIER, 128), [1, 2, 3, 4, 2, 3, 4, 1]);
+        }
+    }
+    let lacking = fault(kernels::GWS_INIT, |_| {});
+    assert!(matches!(&lacking.kind, FaultKind::NotImplemented(what) if what.contains("wave sync")), "{lacking}");
 }
 
 #[test]

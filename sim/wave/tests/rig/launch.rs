@@ -27,6 +27,7 @@ pub fn launch<'a, T>(grid: [u32; 3], group: [u16; 3], arguments: &[T]) -> Launch
         user_registers: None,
         threads: 1,
         resident: 64,
+        gws: None,
         cancel: None,
         watch: None,
     }
