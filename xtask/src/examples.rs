@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::collectives;
 use crate::error::{Context, Error, Result};
 use crate::hsa::Hsa;
 use crate::iree::{Backend, compile};
@@ -36,6 +37,12 @@ const EXAMPLES: &[Example] = &[
         targets: PREBUILT,
     },
     Example { name: "custom-dispatch", command: custom_dispatch, prints: "4xf32=2 -4 -1.5 -12", targets: PREBUILT },
+    Example {
+        name: "tensor-parallel",
+        command: tensor_parallel,
+        prints: "all 4 ranks agree with the whole block",
+        targets: None,
+    },
     Example { name: "python", command: python, prints: "[12. 24. 36. 48.]", targets: None },
 ];
 
@@ -133,6 +140,24 @@ fn hsaco_by_cmake(layout: &Layout, step: &Step, target: &Target) -> Result<Comma
     let mut command = layout.command(work.join("hsaco"));
     command.arg(folder.join(format!("saxpy.{target}.hsaco")));
     Ok(command)
+}
+
+/// Command of a script that runs a transformer block with a process for each of four ranks.
+fn tensor_parallel(layout: &Layout, step: &Step, target: &Target) -> Result<Command> {
+    let example = layout.root.join("examples/tensor-parallel");
+    // For each target: the script takes the module from the folder.
+    let folder = layout.build.join(format!("examples/tensor-parallel-{target}"));
+    let mut python = layout.command(layout.venv_program("python3"));
+    python.arg("-B").arg(example.join("block.py")).arg("4").arg(&folder);
+    step.run(python)?;
+    let mut compiler = layout.command(layout.host_tool("iree-compile"));
+    compiler.args(Backend::Gpu(target).flags()).arg(folder.join("block.mlir"));
+    compiler.arg("-o").arg(folder.join("block.vmfb"));
+    step.run(compiler)?;
+    let mut script = layout.command(example.join("start.sh"));
+    script.arg("4").arg(&folder).env("IREE_RUN_MODULE", layout.tool("iree-run-module"));
+    script.env("MASTER_PORT", collectives::free_port()?);
+    Ok(script)
 }
 
 /// Command of a Python program that runs a model on arrays, here on the CPU: PyPI's package of IREE's runtime lacks

@@ -209,7 +209,10 @@ fn mpirun(layout: &Layout, target: &Target, engine: Engine, module: &Path, case:
 }
 
 /// A port that nothing listens at.
-fn free_port() -> Result<String> {
+///
+/// # Errors
+/// When the system has none.
+pub fn free_port() -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     listener.map(|address| address.port().to_string()).context(|| "finding a free port".to_owned())
 }
