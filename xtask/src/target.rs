@@ -71,6 +71,11 @@ impl Target {
         self.agents.split(',').map(with).collect::<Vec<_>>().join(",")
     }
 
+    /// True if the sim has the first GPU.
+    pub fn is_played(&self) -> bool {
+        PLAYED.iter().any(|played| played.name == self.as_ref())
+    }
+
     /// Processors of the GPUs.
     fn processors(&self) -> impl Iterator<Item = &str> {
         let gpus = self.agents.split(',').filter(|item| begins_gpu(item));
