@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Buffers after a launch: output (`2:f32`, `2=FILE`, `2:f32=FILE.npy`) and comparison (`2:f32=1,2,3`, `2:f32=npy:FILE`).
+//! Buffers after a launch: output (`2:f32`, `2=FILE`, `2:f32=FILE.npy`), and comparison (`2:f32=1,2,3`,
+//! `2:f32=npy:FILE`).
 
 use std::fs;
 use std::io::{self, Write};

@@ -4,9 +4,9 @@
 //! the hidden argument `hidden_hostcall_buffer`; and OpenCL's `printf`, which writes to `hidden_printf_buffer`.
 //!
 //! The hostcall buffer has a pointer to headers, a pointer to payloads, a doorbell signal, a stack of free packets, a
-//! stack of ready ones, and the mask of the packets' numbers, 8 bytes each. A wave pops a free packet, writes the number
-//! of a service and 8 words for each of its lanes, marks it ready, pushes it on the ready stack, adds 1 to the doorbell,
-//! and waits until the mark is gone. (Layout: `ockl.bc`, `__ockl_hostcall_internal`.)
+//! stack of ready ones, and the mask of the packets' numbers, 8 bytes each. A wave pops a free packet, writes the
+//! number of a service and 8 words for each of its lanes, marks it ready, pushes it on the ready stack, adds 1 to the
+//! doorbell, and waits until the mark is gone. (Layout: `ockl.bc`, `__ockl_hostcall_internal`.)
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -189,8 +189,8 @@ struct Messages {
 }
 
 impl Messages {
-    /// Appends the words of one lane. The first describes the others: bit 0 begins a message, bit 1 ends it, bits 5 to 7
-    /// count the words, and the bits above have the message's number. Returns the description of the lane's next
+    /// Appends the words of one lane. The first describes the others: bit 0 begins a message, bit 1 ends it, bits 5 to
+    /// 7 count the words, and the bits above have the message's number. Returns the description of the lane's next
     /// words, or the number of bytes printed.
     fn append(&mut self, [description, words @ ..]: [u64; 8], print: impl FnOnce(bool, &[u8])) -> u64 {
         let mut number = description >> 8;

@@ -16,8 +16,8 @@ pub enum Argument {
 /// Longest output of one conversion of a number.
 const LONGEST: usize = 512;
 
-/// Formats as `printf` does. `next` returns the next argument, given its conversion and the number of lanes of the vector
-/// that it is one of, or 1; `None` if there is none, which ends the output.
+/// Formats as `printf` does. `next` returns the next argument, given its conversion and the number of lanes of the
+/// vector that it is one of, or 1; `None` if there is none, which ends the output.
 pub fn format(text: &[u8], mut next: impl FnMut(u8, usize) -> Option<Argument>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;

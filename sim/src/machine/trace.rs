@@ -39,8 +39,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Parses `detail` or `detail,filter`, in which `,workgroup=X:Y:Z` and `,wave=N` may be. The error lists the accepted
-    /// values.
+    /// Parses `detail` or `detail,filter`, in which `,workgroup=X:Y:Z` and `,wave=N` may be. The error lists the
+    /// accepted values.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut workgroup, mut wave, mut rest) = (None, None, Vec::new());
         for part in text.split(',') {
