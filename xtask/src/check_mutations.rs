@@ -23,7 +23,7 @@ use crate::steps::{Step, Steps};
 use crate::target::Target;
 
 /// Processors whose kernels are mutated.
-pub const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];
+pub const TARGETS: [&str; 5] = ["gfx1100", "gfx1201", "gfx1250", "gfx90a", "gfx942"];
 
 /// `s_nop 0` of all of [`TARGETS`].
 const NOP: u32 = 0xbf80_0000;

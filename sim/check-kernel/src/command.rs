@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The program `check-kernel`: runs kernels once, and tells the findings.
+//! The program `check-kernel`: runs kernels once, or looks at all of their paths, and tells the findings.
 //!
 //! Exit codes: 0 no findings; 1 findings, or a fault of a kernel; 2 wrong usage; 3 a kernel could not run, or the
 //! arguments do not fit it.
@@ -20,7 +20,7 @@ use crate::arguments::Given;
 use crate::code;
 use crate::dump::{self, Dump, Expect};
 use crate::gpu::{Buffer, Gpu, Run};
-use crate::kernargs;
+use crate::{kernargs, paths};
 
 /// Default time limit of a kernel, so that a hanging kernel does not block a script for ever.
 const TIMEOUT_SECONDS: &str = "300";
@@ -35,7 +35,8 @@ const TIMEOUT_SECONDS: &str = "300";
     bin_name = "cargo xtask check-kernel",
     after_help = "check-kernel --launches FILE runs several launches on one GPU, in order: each line of the file has \
                   the words of one, `FILE KERNEL --grid … --arg …`. Lines after # are left out; `@NAME` names a buffer \
-                  of a launch before."
+                  of a launch before.\n\ncheck-kernel --static FILE [KERNEL] looks for missing waits on all paths of \
+                  kernels, without running them."
 )]
 struct One {
     #[command(flatten)]
@@ -53,6 +54,32 @@ struct Several {
     launches: PathBuf,
     #[command(flatten)]
     common: Common,
+}
+
+/// Looks for missing waits and wait states on every path of kernels, without running them.
+#[derive(Parser)]
+#[command(name = "check-kernel", bin_name = "cargo xtask check-kernel")]
+struct Paths {
+    /// Looks at all paths, instead of a run
+    #[arg(long = "static")]
+    _is_static: bool,
+    /// Code object, or a file that holds some, as for a run
+    file: PathBuf,
+    /// Name of the kernel, if it is not all of them
+    kernel: Option<String>,
+    /// GPU, where a file has code objects for several
+    #[arg(long, value_name = "GPU")]
+    target: Option<String>,
+}
+
+impl Paths {
+    /// Returns true if there are no findings.
+    fn run(&self) -> Result<bool, String> {
+        let in_file = |error: String| format!("{}: {error}", self.file.display());
+        let file = fs::read(&self.file).map_err(|error| in_file(error.to_string()))?;
+        let codes = code::objects(&file).map_err(in_file)?;
+        paths::check(&codes, self.kernel.as_deref(), self.target.as_deref(), say).map_err(in_file)
+    }
 }
 
 /// A line of a file with launches.
@@ -142,6 +169,15 @@ fn say(text: &str) {
 /// Runs the program with these words, of which the first is its name. Returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
     let words: Vec<OsString> = words.into_iter().collect();
+    if words.iter().any(|word| word == "--static") {
+        return match Paths::try_parse_from(words) {
+            Ok(paths) => conclude(paths.run()),
+            Err(error) => {
+                let _ = error.print();
+                error.exit_code() as u8
+            }
+        };
+    }
     let is_several = words.iter().any(|word| word.to_string_lossy().starts_with("--launches"));
     let parsed = if is_several {
         Several::try_parse_from(words).map(|several| (read(&several.launches), several.common))
@@ -155,7 +191,12 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> u8 {
             return error.exit_code() as u8;
         }
     };
-    match launches.and_then(|launches| run(&launches, &common)) {
+    conclude(launches.and_then(|launches| run(&launches, &common)))
+}
+
+/// Exit code of a run that had no findings, had some, or failed.
+fn conclude(result: Result<bool, String>) -> u8 {
+    match result {
         Ok(true) => 0,
         Ok(false) => 1,
         Err(error) => {

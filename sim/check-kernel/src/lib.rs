@@ -4,7 +4,7 @@
 //! `docs/sim/checks.md` shows its use. The program's [`command`] and the Python package `amdgpu_sim` are its users.
 //!
 //! Modules name only those before them: [`number`], [`npy`], [`arguments`], [`code`], [`kernargs`], [`printf`],
-//! [`hostcall`], [`gpu`], [`dump`], [`command`].
+//! [`hostcall`], [`gpu`], [`dump`], [`paths`], [`command`].
 
 pub mod arguments;
 pub mod code;
@@ -15,4 +15,5 @@ pub mod hostcall;
 pub mod kernargs;
 pub mod npy;
 pub mod number;
+pub mod paths;
 pub mod printf;

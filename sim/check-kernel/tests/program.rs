@@ -330,3 +330,19 @@ fn what_cannot_be_run_is_said() {
     let (code, _, err) = run(Path::new("/nonexistent"), "k --grid 1 --block 1");
     assert_eq!(code, 3, "{err}");
 }
+
+#[test]
+fn a_look_at_all_paths_needs_no_run() {
+    let (code, out, err) = run(&fill(true), "--static");
+    assert_eq!((code, out.as_str()), (0, ""), "{err}");
+    assert_eq!(err.matches(": nothing found on all paths of ").count(), 4, "{err}");
+    let (code, _, err) = run(&fill(false), "fill --static");
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("wait: kernel fill: ") && err.contains("s_waitcnt lgkmcnt(0) is missing"), "{err}");
+    // With source lines.
+    let (code, _, err) = run(&order(), "copy --static");
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("ds_write_b32 v3, v2  ; order.s:41"), "{err}");
+    let (code, _, err) = run(&order(), "copy --static --grid 1");
+    assert_eq!(code, 2, "{err}");
+}

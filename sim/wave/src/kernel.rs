@@ -7,7 +7,7 @@ use crate::hardware::{PRIVATE_BUFFER, mode, slot};
 use crate::launch::Launch;
 use crate::operand::Registers;
 use crate::program::{NOWHERE, Program};
-use crate::sanitizer::{Line, Plan, Uses};
+use crate::sanitizer::{Line, PathReport, Plan, Uses, check_paths};
 use crate::setup;
 use crate::translate::translate;
 use crate::wave::Wave;
@@ -161,6 +161,14 @@ impl Kernel {
         match &self.code {
             Code::Wave32(program) => of(program),
             Code::Wave64(program) => of(program),
+        }
+    }
+
+    /// Checks waits and wait states on every path of the kernel's code, and of the functions that it calls.
+    pub fn check_paths(&self) -> PathReport {
+        match &self.code {
+            Code::Wave32(program) => check_paths(program, self.plan(program), &self.name),
+            Code::Wave64(program) => check_paths(program, self.plan(program), &self.name),
         }
     }
 

@@ -52,6 +52,6 @@ pub use launch::{Counters, Launch, MAX_WORKGROUP, Watch, lds_bytes};
 pub use memory::{Caches, Control, Memory, Path, Region, Turn};
 pub use probe::Probe;
 pub use profile::{Collect, Figures};
-pub use sanitizer::{Checks, Finding, Line, PAGE, Page, Sink, Touched, Unwritten};
+pub use sanitizer::{Checks, Finding, Line, PAGE, Page, PathFinding, PathReport, Sink, Touched, Unwritten};
 pub use steps::{Class, Executed, TakeSteps};
 pub use trace::Listener;

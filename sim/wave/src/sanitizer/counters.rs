@@ -131,6 +131,12 @@ impl Class {
     }
 }
 
+/// Description of a use of a register before the operation `by` that writes it is complete, and of the missing waits.
+pub(super) fn too_early(register: &str, is_read: bool, by: &str, waits: &[String]) -> String {
+    let does = if is_read { "read" } else { "overwritten" };
+    format!("{register} is {does} before the {by} that writes it has completed: {} is missing", waits.join(" and "))
+}
+
 /// Waits of an instruction: for each counter the highest value at which the wave continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waits(pub [Option<u8>; COUNTERS]);

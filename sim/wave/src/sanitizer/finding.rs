@@ -132,6 +132,13 @@ impl Line {
     }
 }
 
+impl Line {
+    /// Its mnemonic.
+    pub(crate) fn mnemonic(&self) -> &str {
+        self.text.split(' ').next().unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x} (+{:#x})  {}", self.pc, self.offset, self.text)?;

@@ -5,8 +5,8 @@
 //! micro-operation stands for ([`plan`]), no-ops among them, before the micro-operation runs.
 //!
 //! Modules name only those before them: [`finding`], [`counters`], [`shadow`], [`clock`], [`lds`], [`touch`],
-//! [`hazard`], [`plan`], [`pending`], [`meetings`], [`bytes`], [`race`], [`unwritten`], [`uses`], [`init`], this one
-//! with [`report`], a part of it.
+//! [`hazard`], [`plan`], [`paths`], [`pending`], [`meetings`], [`bytes`], [`race`], [`unwritten`], [`uses`], [`init`],
+//! this one with [`report`], a part of it.
 
 mod bytes;
 mod clock;
@@ -16,6 +16,7 @@ mod hazard;
 mod init;
 mod lds;
 mod meetings;
+mod paths;
 mod pending;
 mod plan;
 mod race;
@@ -27,6 +28,8 @@ mod uses;
 
 pub use finding::{Checks, Finding, Line, Sink, Touched};
 pub(crate) use lds::Access;
+pub(crate) use paths::check as check_paths;
+pub use paths::{PathFinding, PathReport};
 pub(crate) use plan::{Meeting, Named, Plan};
 pub(crate) use race::Shared;
 pub(crate) use touch::Touch;
@@ -40,7 +43,7 @@ use crate::micro_op::Step as Progress;
 use crate::observer::Observer;
 use crate::program::Program;
 use crate::wave::{Group, Wave};
-use counters::{Class, Issue};
+use counters::{Class, Issue, too_early};
 use hazard::{Hazard, Trail};
 use init::Init;
 use lds::{Write, Writes};
@@ -183,13 +186,8 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             let other = Some(operation.step);
             pending.missed.push(operation);
             self.has_to_follow = true;
-            let what = format!(
-                "{} is {} before the {} that writes it has completed: {} is missing",
-                self.register(conflict.register),
-                if kind == Kind::Read { "read" } else { "overwritten" },
-                self.mnemonic(operation.step),
-                missing.join(" and ")
-            );
+            let register = self.register(conflict.register);
+            let what = too_early(&register, kind == Kind::Read, &self.mnemonic(operation.step), &missing);
             // Lanes do not matter for scalar registers.
             let lanes = if span.first < self.plan.scalars { conflict.lanes & Wave::<L>::LANES } else { 0 };
             self.report(kind, number, &Disorder { what, other, lanes, memory: None }, wave.index)?;
@@ -458,8 +456,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
 
     /// Mnemonic of the instruction `number`.
     fn mnemonic(&self, number: u32) -> String {
-        let text = Line::of(self.program, self.plan.at(number).offset).text;
-        text.split(' ').next().unwrap_or_default().to_owned()
+        Line::of(self.program, self.plan.at(number).offset).mnemonic().to_owned()
     }
 
     /// The name of a register.

@@ -335,6 +335,11 @@ impl Plan {
         &self.of
     }
 
+    /// Number of instructions.
+    pub fn steps(&self) -> u32 {
+        self.steps.len() as u32
+    }
+
     #[inline]
     pub fn at(&self, step: u32) -> &Step {
         &self.steps[step as usize]

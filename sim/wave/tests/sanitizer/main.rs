@@ -6,6 +6,7 @@ mod buffers;
 mod hazards;
 mod init;
 mod mutations;
+mod paths;
 mod profile;
 mod races;
 mod rig;

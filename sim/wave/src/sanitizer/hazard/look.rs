@@ -3,6 +3,7 @@
 
 use super::facts::{Facts, Kind, Regs};
 use sim_isa::Target;
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Maximum number of micro-operations that a look goes back.
@@ -50,6 +51,10 @@ pub(crate) struct Look<'a> {
     /// The micro-operation that it belongs to, and those before.
     pub op: u32,
     pub window: &'a Window,
+    /// Instructions before those of the window, the last first, on a path that no wave has taken.
+    pub path: &'a [u32],
+    /// Set once all of these have been looked at.
+    pub is_exhausted: Cell<bool>,
     /// True if the program sets SCHED_MODE: it waits itself for registers that hardware would wait for.
     pub is_expert: bool,
 }
@@ -57,10 +62,15 @@ pub(crate) struct Look<'a> {
 impl<'a> Look<'a> {
     /// The instructions that the wave executed before this one, the last first.
     pub fn back(&self) -> impl Iterator<Item = (u32, &'a Facts)> {
-        let (of, facts) = (self.of, self.facts);
+        let (of, facts, path) = (self.of, self.facts, self.path);
         let of_this = of[self.op as usize].start..self.number;
         let of_others = self.window.back().flat_map(move |op| of[op as usize].clone().rev());
-        of_this.rev().chain(of_others).map(move |number| (number, &facts[number as usize]))
+        let end = std::iter::from_fn(|| {
+            self.is_exhausted.set(true);
+            None
+        });
+        let all = of_this.rev().chain(of_others).chain(path.iter().copied()).chain(end);
+        all.map(move |number| (number, &facts[number as usize]))
     }
 
     /// The last instruction for which `is` holds, if fewer than `limit` wait states are between the two; and their

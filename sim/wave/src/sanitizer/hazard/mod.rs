@@ -21,6 +21,7 @@ use look::Look;
 pub(crate) use look::{Hazard, Window};
 pub(crate) use sgprs::Sgprs;
 use sim_isa::Target;
+use std::cell::Cell;
 use std::ops::Range;
 
 /// Required distance of two kinds of instructions.
@@ -51,6 +52,15 @@ pub(crate) struct Hazards {
     follows: bool,
     /// See [`Look::is_expert`].
     is_expert: bool,
+    target: Option<Target>,
+}
+
+/// Result of a rule on a path.
+pub(crate) enum OnPath {
+    Nothing,
+    Found(Hazard),
+    /// What is before the path may matter.
+    TooShort,
 }
 
 /// History of a wave's instructions.
@@ -107,12 +117,62 @@ impl Hazards {
         const SCHED_MODE: u16 = 26;
         let sets = |facts: &Facts| facts.kind.contains(Kind::SETREG) && facts.simm & 63 == SCHED_MODE;
         let is_expert = target.is_gfx12() && facts.iter().any(sets);
-        Hazards { facts, rules, asks, follows: target == Target::Gfx1200, is_expert }
+        Hazards { facts, rules, asks, follows: target == Target::Gfx1200, is_expert, target: Some(target) }
     }
 
     /// True if there is anything to check.
     pub fn is_there(&self) -> bool {
         self.follows || !self.rules.is_empty()
+    }
+
+    /// True if scalar registers have to be tracked.
+    pub fn follows(&self) -> bool {
+        self.follows
+    }
+
+    pub fn facts(&self, number: u32) -> &Facts {
+        &self.facts[number as usize]
+    }
+
+    /// The rules about an instruction, for [`Self::on_path`].
+    pub fn rules_of(&self, number: u32) -> impl Iterator<Item = usize> + use<> {
+        bits(self.asks[number as usize])
+    }
+
+    /// Checks a rule for an instruction behind those of a path, the last first.
+    pub fn on_path(&self, rule: usize, number: u32, path: &[u32]) -> OnPath {
+        let (rule, Some(target)) = (self.rules[rule], self.target) else { return OnPath::Nothing };
+        if rule.within != u8::MAX {
+            let mut states = 0;
+            let mut steps = path.iter().map(|number| self.facts(*number));
+            loop {
+                match steps.next() {
+                    _ if states >= u32::from(rule.within) => return OnPath::Nothing,
+                    None => return OnPath::TooShort,
+                    Some(facts) if facts.kind.intersects(rule.earlier) => break,
+                    Some(facts) => states += u32::from(facts.states),
+                }
+            }
+        }
+        // It has no micro-operation.
+        let nothing = number..number;
+        let look = Look {
+            target,
+            this: self.facts(number),
+            number,
+            facts: &self.facts,
+            of: std::slice::from_ref(&nothing),
+            op: 0,
+            window: &Window::NEW,
+            path,
+            is_exhausted: Cell::new(false),
+            is_expert: self.is_expert,
+        };
+        match (rule.look)(&look) {
+            Some(hazard) => OnPath::Found(hazard),
+            None if look.is_exhausted.get() => OnPath::TooShort,
+            None => OnPath::Nothing,
+        }
     }
 
     /// Checks micro-operation `op`, which a wave reaches after `trail`. `of` are the instructions of each. Reports each
@@ -132,7 +192,8 @@ impl Hazards {
                     continue;
                 }
                 let (facts, window, is_expert) = (&self.facts, &trail.window, self.is_expert);
-                let look = Look { target, this, number, facts, of, op, window, is_expert };
+                let (path, is_exhausted) = (&[][..], Cell::new(false));
+                let look = Look { target, this, number, facts, of, op, window, path, is_exhausted, is_expert };
                 if let Some(hazard) = (rule.look)(&look) {
                     tell(number, hazard);
                 }

@@ -28,6 +28,21 @@ pub(crate) struct Sgprs {
 impl Sgprs {
     pub const NEW: Sgprs = Sgprs { tracked: 0, scalar: 0, vector: 0, writers: [0; COUNT], nops: 0 };
 
+    /// Adds the history of another path to the same place. True if that is more. Successive `ds_nop` are not counted
+    /// across it.
+    pub fn join(&mut self, other: &Sgprs) -> bool {
+        let before = (self.tracked, self.scalar, self.vector);
+        let new = (other.scalar | other.vector) & !(self.scalar | self.vector);
+        for slot in (0..COUNT).filter(|slot| new >> slot & 1 != 0) {
+            self.writers[slot] = other.writers[slot];
+        }
+        self.tracked |= other.tracked;
+        self.scalar |= other.scalar;
+        self.vector |= other.vector;
+        self.nops = 0;
+        before != (self.tracked, self.scalar, self.vector)
+    }
+
     /// Checks an instruction that a wave reaches: finds its read of a register that it must wait for.
     pub fn step(&mut self, number: u32, facts: &Facts, wave64: bool) -> Option<Hazard> {
         if facts.op == Op::DsNop {

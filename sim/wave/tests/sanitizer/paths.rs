@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Waits and wait states that are missing on paths which the run of a test does not take.
+//!
+//! In the kernels, `name:` is a label, `@name` its distance from a branch, and lines with a `?` are the ones needed on
+//! a path that is taken only if the number among the arguments is 1, which it is not.
+
+use super::{ONE_WAVE, With, load, run_with, target};
+use sim_wave::{PathFinding, PathReport};
+use std::collections::HashMap;
+
+/// Names of instructions and waits of a generation.
+struct Generation {
+    cpu: &'static str,
+    s_load: [&'static str; 2],
+    load: &'static str,
+    ds_load: &'static str,
+    /// Waits for loads, LDS and scalar loads.
+    waits: [&'static str; 3],
+}
+
+const GENERATIONS: [Generation; 4] = [
+    Generation {
+        cpu: "gfx90a",
+        s_load: ["s_load_dword", "s_load_dwordx2"],
+        load: "global_load_dword",
+        ds_load: "ds_read_b32",
+        waits: ["s_waitcnt vmcnt(0)", "s_waitcnt lgkmcnt(0)", "s_waitcnt lgkmcnt(0)"],
+    },
+    Generation {
+        cpu: "gfx1100",
+        s_load: ["s_load_b32", "s_load_b64"],
+        load: "global_load_b32",
+        ds_load: "ds_load_b32",
+        waits: ["s_waitcnt vmcnt(0)", "s_waitcnt lgkmcnt(0)", "s_waitcnt lgkmcnt(0)"],
+    },
+    Generation {
+        cpu: "gfx1201",
+        s_load: ["s_load_b32", "s_load_b64"],
+        load: "global_load_b32",
+        ds_load: "ds_load_b32",
+        waits: ["s_wait_loadcnt 0x0", "s_wait_dscnt 0x0", "s_wait_kmcnt 0x0"],
+    },
+    Generation {
+        cpu: "gfx1250",
+        s_load: ["s_load_b32", "s_load_b64"],
+        load: "global_load_b32",
+        ds_load: "ds_load_b32",
+        waits: ["s_wait_loadcnt 0x0", "s_wait_dscnt 0x0", "s_wait_kmcnt 0x0"],
+    },
+];
+
+/// Kernels, each with the text of its finding. SCC is 0 at their start.
+const WAITS: [(&str, &str); 5] = [
+    (
+        "s_cbranch_scc0 @end
+         LOAD v2, v1, s[2:3]
+         ? LOADCNT
+         v_mov_b32_e32 v3, v2
+         end:",
+        "v2 is read",
+    ),
+    // The load is behind both, and one of them waits for it.
+    (
+        "LOAD v2, v1, s[2:3]
+         s_cbranch_scc1 @cold
+         LOADCNT
+         s_branch @join
+         cold:
+         s_mov_b32 s11, 0
+         ? LOADCNT
+         join:
+         v_mov_b32_e32 v3, v2",
+        "v2 is read",
+    ),
+    (
+        "s_cbranch_scc0 @end
+         S_LOAD s12, s[0:1], 0x8
+         ? KMCNT
+         s_mov_b32 s13, s12
+         end:",
+        "s12 is read",
+    ),
+    (
+        "s_cbranch_scc0 @end
+         DS_LOAD v2, v1
+         s_mov_b32 s11, 0
+         s_branch @next
+         next:
+         ? DSCNT
+         v_mov_b32_e32 v2, 0
+         end:",
+        "v2 is overwritten",
+    ),
+    // Around a loop.
+    (
+        "v_mov_b32_e32 v2, 0
+         head:
+         v_mov_b32_e32 v3, v2
+         LOAD v2, v1, s[2:3]
+         s_cbranch_scc0 @out
+         s_cmp_eq_u32 s10, 2
+         ? LOADCNT
+         s_branch @head
+         out:
+         LOADCNT
+         v_mov_b32_e32 v3, v2",
+        "v2 is read",
+    ),
+];
+
+/// Kernels of a processor, each with a part of the text of its finding.
+const HAZARDS: [(&str, &str, &str); 8] = [
+    (
+        "gfx90a",
+        "s_cbranch_scc0 @end
+         v_readfirstlane_b32 s4, v0
+         ? s_nop 4
+         global_load_dword v2, v3, s[4:5]
+         end:",
+        "5 wait states are needed",
+    ),
+    (
+        "gfx906",
+        "s_cbranch_scc0 @join
+         v_readfirstlane_b32 s11, v0
+         ? s_nop 3
+         join:
+         v_readlane_b32 s12, v0, s11",
+        "selects a lane: 4 wait states are needed",
+    ),
+    (
+        "gfx942",
+        "s_cbranch_scc0 @join
+         v_exp_f32_e32 v2, v1
+         ? s_nop 0
+         join:
+         v_mov_b32_e32 v3, v2",
+        "is written by a transcendental",
+    ),
+    (
+        "gfx942",
+        "head:
+         v_mov_b32_e32 v3, v20
+         v_mfma_f32_16x16x4_f32 v[20:23], v4, v5, v[20:23]
+         s_cbranch_scc0 @out
+         s_cmp_eq_u32 s10, 2
+         ? s_nop 7
+         ? s_nop 7
+         s_branch @head
+         out:",
+        "is written by a matrix op",
+    ),
+    (
+        "gfx1010",
+        "s_cbranch_scc0 @end
+         global_load_dword v2, v1, s[2:3]
+         ? s_waitcnt_depctr 0xffe3
+         s_mov_b32 s2, 0
+         end:",
+        "vm_vsrc(0) is needed",
+    ),
+    (
+        "gfx1100",
+        "s_cbranch_scc0 @join
+         v_exp_f32_e32 v2, v1
+         ? s_waitcnt_depctr 0xfff
+         join:
+         v_mov_b32_e32 v3, v2",
+        "va_vdst(0) is needed",
+    ),
+    (
+        "gfx1201",
+        "v_add_f32_e32 v2, s11, v0
+         s_cbranch_scc0 @join
+         s_mov_b32 s11, 0
+         ? s_wait_alu depctr_sa_sdst(0)
+         join:
+         v_add_f32_e32 v2, s11, v0",
+        "sa_sdst(0) is needed",
+    ),
+    (
+        "gfx1250",
+        "s_cbranch_scc0 @join
+         v_wmma_f32_16x16x32_f16 v[8:15], v[16:23], v[24:31], v[8:15]
+         ? v_nop
+         ? v_nop
+         ? v_nop
+         ? v_nop
+         join:
+         v_mov_b32_e32 v17, v1",
+        "is a register of a matrix op",
+    ),
+];
+
+/// The lines of a text, with numbers for the labels. Without those that need not be there, if `is_whole` is false.
+fn resolved(cpu: &str, text: &str, is_whole: bool) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| is_whole || !line.starts_with('?'));
+    let mut labels = HashMap::new();
+    let mut kept = Vec::new();
+    for line in lines.map(|line| line.trim_start_matches('?').trim()).filter(|line| !line.is_empty()) {
+        match line.strip_suffix(':') {
+            Some(label) => drop(labels.insert(label, kept.len())),
+            None => kept.push(line),
+        }
+    }
+    let plain = |line: &&str| line.split_once('@').map_or((*line).to_owned(), |(start, _)| format!("{start}0"));
+    let sizes = sim_llvm::assemble(cpu, &kept.iter().map(plain).collect::<Vec<_>>());
+    let dwords = |line: usize| sizes[..line].iter().flatten().map(Vec::len).sum::<usize>() as i64;
+    let number = |(at, line): (usize, &&str)| match line.split_once('@') {
+        Some((start, label)) => format!("{start}{}", (dwords(labels[label]) - dwords(at) - 1) & 0xffff),
+        None => (*line).to_owned(),
+    };
+    kept.iter().enumerate().map(number).collect::<Vec<_>>().join("\n")
+}
+
+fn report(cpu: &str, text: &str) -> PathReport {
+    load(cpu, text, ONE_WAVE).check_paths()
+}
+
+/// Asserts that a kernel has no findings, and one of its lines with a `?` are missing, which a run does not see.
+#[track_caller]
+fn needs(cpu: &str, text: &str, hazard: bool, what: &str) {
+    let whole = report(cpu, &resolved(cpu, text, true));
+    assert!(whole.findings.is_empty() && whole.unknown.is_empty(), "{cpu}: {whole:?} in {text}");
+    let broken = resolved(cpu, text, false);
+    let items = if target(cpu).is_gfx9() { 64 } else { 32 };
+    let (result, found, _) = run_with(cpu, &broken, With { items, hazard, ..ONE_WAVE });
+    assert!(result.is_ok() && found.is_empty(), "{cpu}: {found:?} in {broken}");
+    let PathReport { findings, unknown, .. } = report(cpu, &broken);
+    let [PathFinding { check, what: said, path, .. }] = &findings[..] else {
+        panic!("{cpu}: {findings:?} in {broken}")
+    };
+    assert!(said.contains(what), "{cpu}: {said}");
+    assert_eq!(*check, if hazard { "hazard" } else { "wait" });
+    assert!(unknown.is_empty() && !path.is_empty(), "{cpu}: {unknown:?}, {path:?}");
+}
+
+fn prologue([dword, pair]: [&str; 2], wait: &str) -> String {
+    format!(
+        "{pair} s[2:3], s[0:1], 0x0
+         {dword} s10, s[0:1], 0x8
+         v_and_b32 v1, 31, v0
+         v_lshlrev_b32 v1, 2, v1
+         {wait}
+         s_cmp_eq_u32 s10, 1
+         "
+    )
+}
+
+impl Generation {
+    fn text(&self, text: &str) -> String {
+        let [loads, lds, scalars] = self.waits;
+        let mut text = prologue(self.s_load, scalars) + text + "\ns_endpgm";
+        for (name, with) in [("LOADCNT", loads), ("DSCNT", lds), ("KMCNT", scalars), ("DS_LOAD", self.ds_load)] {
+            text = text.replace(name, with);
+        }
+        text.replace("S_LOAD", self.s_load[0]).replace("LOAD", self.load)
+    }
+}
+
+#[test]
+fn waits_are_missed_on_paths_that_are_not_taken() {
+    for generation in &GENERATIONS {
+        for (text, what) in WAITS {
+            needs(generation.cpu, &generation.text(text), false, what);
+        }
+    }
+}
+
+#[test]
+fn wait_states_are_missed_on_paths_that_are_not_taken() {
+    for (cpu, text, what) in HAZARDS {
+        let (s_load, wait) = match target(cpu).is_gfx12() {
+            true => (["s_load_b32", "s_load_b64"], "s_wait_kmcnt 0x0"),
+            false => (["s_load_dword", "s_load_dwordx2"], "s_waitcnt lgkmcnt(0)"),
+        };
+        let end = "\ns_nop 7\ns_nop 7\ns_nop 7\ns_endpgm";
+        needs(cpu, &(prologue(s_load, wait) + text + end), true, what);
+    }
+}
+
+#[test]
+fn a_finding_shows_its_path() {
+    let generation = &GENERATIONS[0];
+    let text = resolved(generation.cpu, &generation.text(WAITS[1].0), false);
+    let report = report(generation.cpu, &text);
+    let finding = &report.findings[0];
+    let path: Vec<&str> = finding.path.iter().map(|line| line.text.as_str()).collect();
+    // The blocks of the load, of the arm that does not wait, and of the read.
+    assert_eq!(path, ["s_load_dwordx2 s[2:3], s[0:1], 0x0", "s_mov_b32 s11, 0", "v_mov_b32_e32 v3, v2"]);
+    let shown = finding.to_string();
+    assert!(shown.contains("... by") && shown.contains("s_mov_b32 s11, 0"), "{shown}");
+    let what = "v2 is read before the global_load_dword that writes it has completed: s_waitcnt vmcnt(0) is missing";
+    assert_eq!(finding.what, what);
+    assert_eq!(report.blocks, 4);
+}
+
+/// Functions are followed through the address that compilers compute for them, back to where they are called from.
+#[test]
+fn calls_are_followed_where_they_are_known() {
+    let function = |wait: &str| {
+        // The distances are those of `function` from the instructions behind `s_getpc_b64`.
+        format!(
+            "s_getpc_b64 s[4:5]
+             s_add_u32 s4, s4, 44
+             s_addc_u32 s5, s5, 0
+             s_swappc_b64 s[30:31], s[4:5]
+             v_mov_b32_e32 v3, v2
+             s_getpc_b64 s[4:5]
+             s_add_u32 s4, s4, 24
+             s_addc_u32 s5, s5, 0
+             s_swappc_b64 s[30:31], s[4:5]
+             v_mov_b32_e32 v3, v2
+             s_endpgm
+             s_nop 0
+             s_waitcnt lgkmcnt(0)
+             ds_read_b32 v2, v1
+             {wait}
+             s_setpc_b64 s[30:31]"
+        )
+    };
+    let right = report("gfx1030", &function("s_waitcnt lgkmcnt(0)"));
+    assert!(right.findings.is_empty() && right.unknown.is_empty(), "{right:?}");
+    // Both calls return without the wait.
+    let wrong = report("gfx1030", &function("s_nop 0"));
+    assert!(wrong.unknown.is_empty(), "{wrong:?}");
+    let at: Vec<u32> = wrong.findings.iter().map(|finding| finding.line.offset).collect();
+    assert_eq!(at, [16, 36], "{wrong:?}");
+    // A pointer is not followed, which is said, and what is behind the call is looked at.
+    let pointer = report(
+        "gfx1030",
+        "s_load_dwordx2 s[4:5], s[0:1], 0x0
+         s_waitcnt lgkmcnt(0)
+         s_swappc_b64 s[30:31], s[4:5]
+         ds_read_b32 v2, v1
+         v_mov_b32_e32 v3, v2
+         s_setpc_b64 s[6:7]",
+    );
+    let said: Vec<&str> = pointer.unknown.iter().map(|(line, _)| line.text.as_str()).collect();
+    assert_eq!(said, ["s_swappc_b64 s[30:31], s[4:5]", "s_setpc_b64 s[6:7]"]);
+    assert_eq!(pointer.findings.len(), 1, "{pointer:?}");
+}
