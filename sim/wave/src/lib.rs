@@ -35,6 +35,7 @@ mod profile;
 mod program;
 mod sanitizer;
 mod setup;
+mod sources;
 mod steps;
 mod trace;
 mod translate;

@@ -4,8 +4,9 @@
 use crate::fault::FaultKind;
 use crate::memory::Caching;
 use crate::operand::Src;
+use crate::sources::Sources;
 use crate::wave::{Group, Wave};
-use sim_isa::{Dpp, Matrix, Mem, Sdwa};
+use sim_isa::{Matrix, Mem, Sdwa};
 
 /// Reason to leave the straight line of micro-operations.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub(crate) type Handler<const L: usize> = unsafe fn(&mut Wave<L>, &mut Group<'_>
 
 /// Lane crossing, or selection of sub-dwords, around an op.
 pub(crate) struct Crossing {
-    pub dpp: Dpp,
+    pub lanes: Sources,
     pub sdwa: Option<Sdwa>,
     /// The op's sources 0 and 1; its own [`MicroOp::src`] are the spare registers that these are put into.
     pub src: [Src; 2],

@@ -12,6 +12,7 @@ use crate::memory::{Caching, Control, Path};
 use crate::micro_op::{Crossing, Handler, MicroOp, Scaling};
 use crate::operand::{Registers, Src, SrcKind, Upper};
 use crate::program::{NOWHERE, Program, Refusal};
+use crate::sources::Sources;
 use crate::wave::SPARE_ROWS;
 use sim_isa::{Dpp, Flags, Format, Inst, Matrix, Mem, Op, Operand, Select, Target, Ty};
 
@@ -327,7 +328,7 @@ impl<const L: usize> Builder<'_, L> {
         }
         let spare = self.registers.total() as u16;
         let mut crossing = Crossing {
-            dpp: inst.dpp,
+            lanes: Sources::new(inst.dpp, L),
             sdwa: inst.sdwa,
             src: [op.src[0], op.src[1]],
             wide: inst.src_ty(0).dwords(false) == 2,

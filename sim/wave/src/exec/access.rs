@@ -99,6 +99,11 @@ pub(super) fn load_local<const L: usize>(
 ) -> Result<(), Stop> {
     match local(wave, group, lane, bytes.len() as u32, Access::Read)? {
         Local::Lds(offset) => bytes.copy_from_slice(&group.lds[offset..offset + bytes.len()]),
+        Local::Scratch(offset) if (offset | bytes.len()).is_multiple_of(4) => {
+            for (i, dword) in bytes.as_chunks_mut().0.iter_mut().enumerate() {
+                *dword = wave.scratch[offset / 4 + i].0[lane].to_le_bytes();
+            }
+        }
         Local::Scratch(offset) => {
             for (i, byte) in bytes.iter_mut().enumerate() {
                 let at = offset + i;
@@ -118,6 +123,11 @@ pub(super) fn store_local<const L: usize>(
 ) -> Result<(), Stop> {
     match local(wave, group, lane, bytes.len() as u32, Access::Write)? {
         Local::Lds(offset) => group.lds[offset..offset + bytes.len()].copy_from_slice(bytes),
+        Local::Scratch(offset) if (offset | bytes.len()).is_multiple_of(4) => {
+            for (i, dword) in bytes.as_chunks().0.iter().enumerate() {
+                wave.scratch[offset / 4 + i].0[lane] = u32::from_le_bytes(*dword);
+            }
+        }
         Local::Scratch(offset) => {
             for (i, byte) in bytes.iter().enumerate() {
                 let at = offset + i;

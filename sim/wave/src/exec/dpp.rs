@@ -6,7 +6,8 @@
 
 use super::level::{Exec, Level, select};
 use crate::micro_op::{Handler, MicroOp, Step};
-use crate::wave::{Group, Row, Wave};
+use crate::sources::Sources;
+use crate::wave::{Group, Row, Wave, expand};
 use sim_isa::{Dpp, Flags, Op, Target};
 
 /// The handler that wraps an op with lane crossing.
@@ -26,7 +27,7 @@ impl<const WRITES_EXEC: bool, const L: usize> Exec<L> for Crossed<WRITES_EXEC> {
         let mut written = exec;
         for part in 0..1 + usize::from(crossing.wide) {
             let source = wave.v[crossing.src[0].reg as usize + part];
-            (wave.v[spare + part], written) = cross(crossing.dpp, &source, exec);
+            (wave.v[spare + part], written) = cross(&crossing.lanes, &source, exec);
         }
         if written == exec {
             // SAFETY: `inner` was selected for the same level as this handler, which runs.
@@ -44,61 +45,18 @@ impl<const WRITES_EXEC: bool, const L: usize> Exec<L> for Crossed<WRITES_EXEC> {
 
 /// Values that the lanes read, and the mask of the lanes to write.
 #[inline(always)]
-fn cross<const L: usize>(dpp: Dpp, source: &Row<L>, exec: u64) -> (Row<L>, u64) {
+fn cross<const L: usize>(sources: &Sources, source: &Row<L>, exec: u64) -> (Row<L>, u64) {
+    let readable = sources.readable::<L>(exec);
     let mut crossed = Row::<L>::ZERO;
-    match dpp {
-        Dpp::None => (*source, exec),
-        Dpp::Row { ctrl, row_mask, bank_mask, bound_ctrl, fetch_inactive } => {
-            let mut written = 0;
-            for lane in 0..L {
-                let selected = row_mask >> (lane / 16 % 4) & bank_mask >> (lane % 16 / 4) & 1 != 0;
-                let from = source_lane(ctrl, lane, L).filter(|&from| fetch_inactive || exec >> from & 1 != 0);
-                crossed.0[lane] = from.map_or(0, |from| source.0[from]);
-                written |= u64::from(selected && (bound_ctrl || from.is_some())) << lane;
-            }
-            (crossed, written & exec)
-        }
-        Dpp::Lanes8 { sel, fetch_inactive } => {
-            for lane in 0..L {
-                let from = lane & !7 | (sel >> (3 * (lane & 7)) & 7) as usize;
-                let valid = fetch_inactive || exec >> from & 1 != 0;
-                crossed.0[lane] = if valid { source.0[from] } else { 0 };
-            }
-            (crossed, exec)
-        }
+    for (value, &from) in crossed.0.iter_mut().zip(&sources.from) {
+        *value = source.0[usize::from(from) % L];
     }
-}
-
-/// The lane that `lane` of `lanes` reads, if there is one; for most controls it is in the same row of 16.
-#[inline(always)]
-fn source_lane(ctrl: u16, lane: usize, lanes: usize) -> Option<usize> {
-    let row = lane & !15;
-    let at = lane & 15;
-    let n = usize::from(ctrl & 15);
-    let from = match ctrl {
-        // quad_perm
-        0..=0xff => at & !3 | usize::from(ctrl >> (2 * (at & 3)) & 3),
-        // row_shl, row_shr, row_ror
-        0x101..=0x10f => at + n,
-        0x111..=0x11f => at.wrapping_sub(n),
-        0x121..=0x12f => (at + 16 - n) & 15,
-        // wave_shl, wave_rol, wave_shr, wave_ror
-        0x130 => return Some(lane + 1).filter(|&from| from < lanes),
-        0x134 => return Some((lane + 1) % lanes),
-        0x138 => return lane.checked_sub(1),
-        0x13c => return Some((lane + lanes - 1) % lanes),
-        // row_mirror, row_half_mirror
-        0x140 => 15 - at,
-        0x141 => at & 8 | (7 - (at & 7)),
-        // row_bcast:15, row_bcast:31
-        0x142 => return row.checked_sub(1),
-        0x143 => return (lane & 32).checked_sub(1),
-        // row_share (row_newbcast), row_xmask
-        0x150..=0x15f => n,
-        0x160..=0x16f => at ^ n,
-        _ => return None,
-    };
-    (from < 16).then_some(row | from)
+    if readable != Wave::<L>::LANES {
+        let mask = expand::<L>(readable);
+        crossed.0.iter_mut().zip(&mask.0).for_each(|(value, mask)| *value &= mask);
+    }
+    let written = if sources.bound_ctrl { exec } else { exec & readable };
+    (crossed, written & sources.selected)
 }
 
 /// True if `ctrl` is a crossing that exists on the target.
