@@ -326,7 +326,7 @@ enum Command {
     /// Removes waits, barriers, cache controls and wait states from the models' kernels, one at a time, and reports
     /// which removals the sim's checks find
     CheckMutations {
-        /// GPU that the sim models (default: four generations, one after the other)
+        /// GPU that the sim models (default: five generations, one after the other)
         #[arg(long, value_name = "GFX")]
         target: Option<Target>,
         /// Names of the models, separated by commas (default: all)
