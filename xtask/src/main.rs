@@ -375,7 +375,11 @@ enum Command {
         names: bool,
     },
     /// Packs the sim, IREE's tools with the driver, and the driver as a library into an archive for other machines
-    Dist,
+    Dist {
+        /// Packs the software GPU as a Python wheel instead, and tests it in a fresh environment
+        #[arg(long)]
+        wheel: bool,
+    },
     /// Checks formatting, imports, lints, documentation and generated files
     Check,
 }
@@ -694,7 +698,8 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
         }
         Command::Isa { names: true, .. } => isa::write_names(&layout, &steps)?,
         Command::Isa { target, missing, .. } => isa::run(&layout, &steps, target.as_ref(), missing)?,
-        Command::Dist => dist::run(&layout, &steps)?,
+        Command::Dist { wheel: false } => dist::run(&layout, &steps)?,
+        Command::Dist { wheel: true } => dist::wheel::run(&layout, &steps)?,
         Command::Check => {
             setup::sources(&layout, &steps)?;
             check::run(&layout, &steps)?;

@@ -190,7 +190,9 @@ impl Gpu {
     /// When HSA fails.
     pub fn shut_down(self) -> Result<(), String> {
         // SAFETY: no call of HSA is under way: whoever makes one borrows `self`.
-        check("hsa_shut_down", unsafe { hsa_shut_down() })
+        check("hsa_shut_down", unsafe { hsa_shut_down() })?;
+        machine::events::readmit();
+        Ok(())
     }
 
     /// Writes the beginning of the buffer.

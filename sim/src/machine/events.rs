@@ -48,6 +48,12 @@ pub(super) fn evict(agent: AgentIndex) {
     EVICTED.fetch_or(1 << agent.0, Ordering::SeqCst);
 }
 
+/// Lets queues run again on all agents, as a new process would find them. For a program that links this crate, after
+/// `hsa_shut_down`: a program that loads the library has a GPU for as long as it lives, or until a fault.
+pub fn readmit() {
+    EVICTED.store(0, Ordering::SeqCst);
+}
+
 /// True if the process's queues are evicted from `agent`.
 pub fn is_evicted(agent: AgentIndex) -> bool {
     EVICTED.load(Ordering::SeqCst) & 1 << agent.0 != 0

@@ -5,6 +5,7 @@
 //! at least as new as the version that the archive states.
 
 mod licenses;
+pub mod wheel;
 
 use std::collections::BTreeSet;
 use std::fs;

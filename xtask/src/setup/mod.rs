@@ -135,6 +135,17 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_onnx(layout, steps)
 }
 
+/// Sets up [`sources`], what builds Python wheels, and the system that portable programs are linked against.
+///
+/// # Errors
+/// As [`sources`].
+pub fn wheel(layout: &Layout, steps: &Steps) -> Result<()> {
+    sources(layout, steps)?;
+    let _lock = lock::take(layout, steps)?;
+    sysroot::ensure(layout, steps)?;
+    python::ensure_maturin(layout, steps)
+}
+
 /// Sets up mdBook, which needs [`sources`].
 ///
 /// # Errors
@@ -165,5 +176,5 @@ pub fn mpi(layout: &Layout, steps: &Steps) -> Result<()> {
 pub use cmake::{TOOLS, bench_program, capture_program, cts_folder, driver_library, probes_program, replay_program};
 pub use packages::BAZEL;
 pub use sim::{built_library, ensure_thunk};
-pub use sysroot::GLIBC;
+pub use sysroot::{GLIBC, portable_flags};
 pub use tree::{BINDINGS, bindings};

@@ -14,6 +14,7 @@ use crate::steps::{Step, Steps};
 
 const REQUIREMENTS: &str = include_str!("../../requirements.txt");
 const ONNX_REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");
+const WHEEL_REQUIREMENTS: &str = include_str!("../../requirements-wheel.txt");
 const DOCS_REQUIREMENTS: &str = include_str!("../../requirements-docs.txt");
 const TRITON_REQUIREMENTS: &str = include_str!("../../requirements-triton.txt");
 const MPI_REQUIREMENTS: &str = include_str!("../../requirements-mpi.txt");
@@ -59,6 +60,15 @@ pub fn ensure_onnx(layout: &Layout, steps: &Steps) -> Result<()> {
 pub fn ensure_mdbook(layout: &Layout, steps: &Steps) -> Result<()> {
     let venv = layout.build.join("venv");
     install(steps, "mdBook", &venv, "requirements-docs", DOCS_REQUIREMENTS, |_| Ok(()))
+}
+
+/// Adds maturin to the environment.
+///
+/// # Errors
+/// When Python or pip fail (no network, no package for this machine).
+pub fn ensure_maturin(layout: &Layout, steps: &Steps) -> Result<()> {
+    let venv = layout.build.join("venv");
+    install(steps, "maturin", &venv, "requirements-wheel", WHEEL_REQUIREMENTS, |_| Ok(()))
 }
 
 /// Adds Triton to the environment.

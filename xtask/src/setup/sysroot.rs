@@ -70,10 +70,15 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
 
 /// Makes `cargo` link its products for [`TRIPLE`] against the libraries.
 pub fn link_against(layout: &Layout, cargo: &mut Command) {
+    portable_flags(layout, cargo);
+    cargo.args(["--target", TRIPLE]);
+}
+
+/// Has a program that calls cargo link against it.
+pub fn portable_flags(layout: &Layout, caller: &mut Command) {
     let sysroot = format!("-Clink-arg=--sysroot={}", folder(layout).display());
     let flags = ["-Clinker=clang-22", "-Clink-arg=-fuse-ld=lld", &sysroot];
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    cargo.args(["--target", TRIPLE]);
+    caller.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
 }
 
 /// Redirects absolute links in the folder `links` to files below `root`, because they would lead to this machine's own
