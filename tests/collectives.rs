@@ -116,8 +116,8 @@ fn fetch(rig: &Rig, buffer: &BufferRef, size: usize) -> Vec<u8> {
     rig.read(&host, 0, size)
 }
 
-/// Commands before, between and behind two reductions, of which each depends on the last, in memory of the GPU; executed
-/// three times in a row without waits on the host, with the result of one execution as the input of the next.
+/// Commands before, between and behind two reductions, of which each depends on the last, in memory of the GPU;
+/// executed three times in a row without waits on the host, with the result of one execution as the input of the next.
 fn reduce_between_commands(options: &[(&str, &str)], id: &str, mode: Mode, affinity: u64) {
     const COUNT: usize = 1000;
     const BYTES: usize = 4 * COUNT;

@@ -182,8 +182,8 @@ impl CommandBuffer {
         }
     }
 
-    /// Submits the finished recording with `submit`, or with `submit_stages` if it has collectives. A one-shot recording
-    /// can be submitted once, unless that fails.
+    /// Submits the finished recording with `submit`, or with `submit_stages` if it has collectives. A one-shot
+    /// recording can be submitted once, unless that fails.
     ///
     /// # Errors
     /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; the error of

@@ -40,7 +40,8 @@ pub struct Device {
     header: Header,
     host_allocator: Allocator,
     identifier: String,
-    // Dropped in this order: collectives end, and with them their use of the provider's library; the queues stop before the pools go, and those before the proactor of their notifications.
+    // Dropped in this order: collectives end, and with them their use of the provider's library; the queues stop before
+    // the pools go, and those before the proactor of their notifications.
     channels: DeviceChannels,
     logical: LogicalDevice,
     allocator: Mutex<Option<HalRef<raw::iree_hal_allocator_t>>>,

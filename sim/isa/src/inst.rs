@@ -179,13 +179,13 @@ pub struct Sdwa {
 /// Modifiers of matrix instructions (CDNA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Matrix {
-    /// Broadcast of A (of `f8f6f4`: its format): groups of 2^`cbsz` blocks share the block `abid` of theirs. `v_smfmac_*`: with `abid`, the index
-    /// set.
+    /// Broadcast of A (of `f8f6f4`: its format): groups of 2^`cbsz` blocks share the block `abid` of theirs.
+    /// `v_smfmac_*`: with `abid`, the index set.
     pub cbsz: u8,
     /// The block that is broadcast.
     pub abid: u8,
-    /// How the lanes of B are permuted (of `f8f6f4`: its format). The f64 ones of gfx942 have `neg` bits in its place, which are in
-    /// [`Inst::neg`].
+    /// How the lanes of B are permuted (of `f8f6f4`: its format). The f64 ones of gfx942 have `neg` bits in its place,
+    /// which are in [`Inst::neg`].
     pub blgp: u8,
 }
 

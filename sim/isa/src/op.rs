@@ -58,7 +58,8 @@ macro_rules! define_ops {
 crate::table::with_rows!(define_ops);
 
 impl Op {
-    /// True if it has the scales of the matrix op after it, and forms one instruction with it (VOP3PX2: gfx950, gfx1250).
+    /// True if it has the scales of the matrix op after it, and forms one instruction with it (VOP3PX2: gfx950,
+    /// gfx1250).
     pub fn loads_scales(self) -> bool {
         matches!(self, Op::VWmmaLdScalePairedB32 | Op::VWmmaLdScale16PairedB64 | Op::VMfmaLdScaleB32)
     }

@@ -6,8 +6,8 @@
 //! * empty or `*`: every visible GPU that is of the same kind as the first (`ROCR_VISIBLE_DEVICES` filters and orders
 //!   them);
 //! * a list, separated by commas, of ordinals (`0`) and UUIDs (`GPU-0e12865a3bf5b7ab`, in any case), in this order;
-//! * `local`, alone or in a list: the ordinal that is the process's rank on its machine, by a launcher's variables, modulo
-//!   the number of GPUs.
+//! * `local`, alone or in a list: the ordinal that is the process's rank on its machine, by a launcher's variables,
+//!   modulo the number of GPUs.
 //!
 //! A device id is a bit mask of ordinals; 0 is the same as an empty path.
 

@@ -340,8 +340,8 @@ impl Recorder {
         self.command_count == 0
     }
 
-    /// Ends the program before a collective. Returns it, if it does anything, and a recorder for the commands behind the
-    /// collective, in the same debug groups.
+    /// Ends the program before a collective. Returns it, if it does anything, and a recorder for the commands behind
+    /// the collective, in the same debug groups.
     ///
     /// # Errors
     /// As for [`Self::finish`].

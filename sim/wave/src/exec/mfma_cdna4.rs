@@ -96,8 +96,8 @@ impl<E: Elements, const M: usize, const K: usize, const L: usize> Exec<L> for Sp
     }
 }
 
-/// The lane of B, and the place in it, of the first of four elements from which pair `n` of A's lane `lane` chooses, for
-/// column `j`. A lane has `pairs` pairs.
+/// The lane of B, and the place in it, of the first of four elements from which pair `n` of A's lane `lane` chooses,
+/// for column `j`. A lane has `pairs` pairs.
 fn four<const M: usize>(pairs: usize, lane: usize, n: usize, j: usize) -> (usize, usize) {
     let (group, upper, rest) = (lane / M, n / (pairs / 2), n % (pairs / 2));
     // 32 columns leave two groups of lanes, 16 four.

@@ -3,9 +3,9 @@
 //! elements along K may have scales: `v_mfma_f32_*_f8f6f4`, `v_mfma_scale_*` (CDNA4 ISA, "VOP3PX2"). EXEC does not
 //! count.
 //!
-//! Each lane has 32 elements of a row of A or column of B. Those of 6 and 4 bits follow each other in the row; of 8 bits
-//! the lanes of a row have runs of 16 by turns (AMD's "Matrix Core Programming on CDNA3 and CDNA4", 5.4 and 5.5, whose
-//! kernels load them so). A lane's scale is that of the block whose number is its place among the row's lanes.
+//! Each lane has 32 elements of a row of A or column of B. Those of 6 and 4 bits follow each other in the row; of 8
+//! bits the lanes of a row have runs of 16 by turns (AMD's "Matrix Core Programming on CDNA3 and CDNA4", 5.4 and 5.5,
+//! whose kernels load them so). A lane's scale is that of the block whose number is its place among the row's lanes.
 
 use super::mfma::LANES;
 use super::scaled::{Bf6, Bf8, Fp4, Fp6, Fp8, Small};

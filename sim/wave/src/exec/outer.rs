@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Sums of outer products, the inner part of matrix ops, for AVX-512, AVX2 and any host. All give the same results: each
-//! element is a chain of fused multiply-adds in order of K.
+//! Sums of outer products, the inner part of matrix ops, for AVX-512, AVX2 and any host. All give the same results:
+//! each element is a chain of fused multiply-adds in order of K.
 
 /// Columns of a tile that are computed at a time.
 pub(super) const WIDTH: usize = 16;

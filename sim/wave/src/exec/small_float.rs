@@ -2,8 +2,9 @@
 //! Floats of 8 bits: fp8 (e4m3) and bf8 (e5m2), in the two fashions that targets have.
 //!
 //! The formats of gfx942 have the exponent bias `2^(bits-1)`, no infinities, and 0x80 is the only NaN. Those of gfx950
-//! and gfx12, in [`ocp`], are of the Open Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats have, fp8
-//! has no infinity and only the NaNs 0x7f and 0xff. gfx1250 also has e5m3, without sign, in which 0xff alone is a NaN.
+//! and gfx12, in [`ocp`], are of the Open Compute Project: IEEE's bias; bf8 has infinities and NaNs as IEEE's formats
+//! have, fp8 has no infinity and only the NaNs 0x7f and 0xff. gfx1250 also has e5m3, without sign, in which 0xff alone
+//! is a NaN.
 
 use super::float::{f32_to_half_rtz, half_to_f32, pow2};
 use super::valu::{Elem, F16};

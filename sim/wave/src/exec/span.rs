@@ -357,8 +357,8 @@ unsafe fn gather4_avx<const L: usize>(base: u64, offsets: &[u32; L], rows: [&mut
     let [r0, r1, r2, r3] = rows;
     for lane in (0..L).step_by(8) {
         let at = |i: usize| base.wrapping_add(offsets[lane + i].into()) as *const f32;
-        // SAFETY: the lanes' 16 bytes are readable by this function's contract; rows have eight lanes from `lane` on, as
-        // L is a multiple of eight.
+        // SAFETY: the lanes' 16 bytes are readable by this function's contract; rows have eight lanes from `lane` on,
+        // as L is a multiple of eight.
         unsafe {
             // Lane i in the lower half, lane i + 4 in the upper one.
             let (a, b) = (_mm256_loadu2_m128(at(4), at(0)), _mm256_loadu2_m128(at(5), at(1)));

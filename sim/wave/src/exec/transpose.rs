@@ -2,7 +2,7 @@
 //! Data movement of gfx1250's transposing loads from memory or LDS to registers (CDNA5 ISA 10.9.2: their tiles have 16
 //! rows of 16 elements, of 32 where an element has 4 or 6 bits), and of gfx950's from LDS. Which lane loads which part
 //! of a column is as in AMD's simulator rocjitsu (`ds_transpose.h`), and as Triton's kernels need it of tiles in LDS.
-//! Those for gfx950 need another order than rocjitsu's: 16 lanes load the columns one after the other.
+//! Loads of gfx950 need another order than rocjitsu's: 16 lanes load the columns one after the other.
 
 use crate::wave::Wave;
 

@@ -35,7 +35,8 @@ pub(crate) struct Access {
 enum Place {
     /// A vector register has the address of each lane.
     Register(u16),
-    /// M0 has the address of lane 0, in the bits of this mask; the lanes access one piece after the other from there on.
+    /// M0 has the address of lane 0, in the bits of this mask; the lanes access one piece after the other from there
+    /// on.
     Lanes(u32),
     /// M0 has one address for all lanes.
     Single,

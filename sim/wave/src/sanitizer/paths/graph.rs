@@ -223,8 +223,8 @@ impl Walk {
     }
 }
 
-/// Follows addresses of code through an instruction, behind which `next` is. Compilers add the distance of a function to
-/// the address that `s_getpc_b64` gives, in two halves before gfx12.
+/// Follows addresses of code through an instruction, behind which `next` is. Compilers add the distance of a function
+/// to the address that `s_getpc_b64` gives, in two halves before gfx12.
 fn step(mut known: Known, inst: &Inst, next: u32) -> Known {
     let constant = |at: usize, ty: Ty| inst.src[at].constant(ty).map(|value| value as u32);
     let of = |operand: Operand| if let Operand::Sgpr(n) = operand { known.get(&n).copied() } else { None };

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::fmt;
 use waits::WaitCheck;
 
-/// What was seen on the paths of a kernel.
+/// Results of looking at the paths of a kernel.
 #[derive(Clone, Debug)]
 pub struct PathReport {
     /// Name of the kernel.
