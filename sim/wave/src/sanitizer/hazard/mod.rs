@@ -59,7 +59,7 @@ pub(crate) struct Hazards {
 pub(crate) enum OnPath {
     Nothing,
     Found(Hazard),
-    /// True if instructions before the path may matter.
+    /// Instructions before the path may matter.
     TooShort,
 }
 
