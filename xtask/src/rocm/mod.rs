@@ -42,6 +42,10 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, check: Option<&str>,
     let folder = std::env::current_dir().map_err(|error| Error::setup(format!("the current folder: {error}")))?;
     let mut command = enter(layout, target, &folder);
     command.args(words);
+    if words.first().is_some_and(|program| program.ends_with("hipcc")) {
+        // The linker would look for HSA there, too, and wants ROCR's versions of symbols, which the sim's lack.
+        command.env_remove("LD_LIBRARY_PATH");
+    }
     if let Some(check) = check {
         command.env("HSA_SIM_CHECK", check);
     }
