@@ -143,7 +143,7 @@ fn malformed_packets_stop_the_queue() {
 
     let mut value = barrier_value(HsaSignal::NULL, HsaSignalCondition(9), 0, -1, HsaSignal::NULL);
     expect_refusal(&value, invalid, "unknown signal condition");
-    value.reserved0 = 1;
+    value.header.reserved = 1;
     expect_refusal(&value, invalid, "reserved fields of a barrier-value packet");
     value.header.format = AmdFormat(77);
     expect_refusal(&value, invalid, "vendor packet format 77");

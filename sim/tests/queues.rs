@@ -49,7 +49,7 @@ fn barrier_values_compare_masked_values_across_queues() {
     let all = -1;
     let mut with_junk = barrier_value(epoch, HsaSignalCondition::LT, 99, all, done);
     // As HIP 5.7 leaves it.
-    (with_junk.reserved1, with_junk.reserved2) = (7, [8, 9]);
+    (with_junk.reserved0, with_junk.reserved1, with_junk.reserved2) = (6, 7, [8, 9]);
     second.submit(&with_junk);
     second.submit(&barrier_value(epoch, HsaSignalCondition::EQ, 2, 0xf, done));
     first.submit(&barrier_and(&[gate], epoch));

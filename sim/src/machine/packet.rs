@@ -112,10 +112,10 @@ fn parse(machine: &Machine, queue: &Queue, id: u64) -> Result<Packet, String> {
 
 fn parse_barrier_value(machine: &Machine, queue: &Queue, header: PacketHeader, id: u64) -> Result<Packet, String> {
     let packet: AmdBarrierValuePacket = queue.packet(id);
-    if packet.header.reserved != 0 || packet.reserved0 != 0 {
+    if packet.header.reserved != 0 {
         return Err("reserved fields of a barrier-value packet are not zero".into());
     }
-    if packet.reserved1 != 0 || packet.reserved2 != [0; 2] {
+    if packet.reserved0 != 0 || packet.reserved1 != 0 || packet.reserved2 != [0; 2] {
         // HIP 5.7 leaves its stack's bytes there, which hardware ignores.
         if machine.config.checks.fatal {
             return Err("reserved fields of a barrier-value packet are not zero".into());
