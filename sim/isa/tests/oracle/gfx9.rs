@@ -150,7 +150,7 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
                     | random.below(2) << 16
                     | random.below(5) << 8
                     | random.below(2) << 15
-                    | random.below(112) * 2,
+                    | (random.below(112) * 2),
                 (256 + random.below(120) * 2)
                     | (256 + random.below(120) * 2) << 9
                     | accumulator << 18
@@ -161,7 +161,7 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
         }
         (Format::Vop3p, _) if op.has_matrix_formats() => {
             let accumulator = if random.one_in(2) { 128 + random.below(81) } else { 256 + random.below(112) * 2 };
-            let low = random.below(5) << 8 | random.below(2) << 15 | random.below(112) * 2;
+            let low = random.below(5) << 8 | random.below(2) << 15 | (random.below(112) * 2);
             let high = (256 + random.below(120) * 2) | (256 + random.below(120) * 2) << 9 | accumulator << 18;
             vec![0xd380_0000 | code << 16 | low, high | random.below(4) << 27 | random.below(5) << 29]
         }

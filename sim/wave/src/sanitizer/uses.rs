@@ -151,7 +151,7 @@ impl Use {
                 || op.loads_scales()
                 || op.has(Flags::CROSSES_LANES)
                 || matches!(op, Op::VReadlaneB32 | Op::VReadfirstlaneB32 | Op::VWritelaneB32),
-            writes_all: inst.op.has(Flags::MATRIX) || inst.op == Op::VWritelaneB32,
+            writes_all: inst.op.has(Flags::MATRIX) || matches!(inst.op, Op::VWritelaneB32 | Op::VMfmaLdScaleB32),
             is_comparison: op.has(Flags::COMPARES),
             ops: 1,
             format: inst.format,

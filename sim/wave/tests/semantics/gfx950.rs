@@ -227,7 +227,7 @@ fn rows_exchanged(machine: Machine, row: usize, random: &mut Random) -> Case {
     let mut before = State::random(machine, random);
     before.exec = u64::MAX;
     let mut after = before.clone();
-    for lane in (0..64).filter(|lane| lane / row % 2 == 0) {
+    for lane in (0..64).filter(|lane| (lane / row).is_multiple_of(2)) {
         after.v[3][lane + row] = before.v[5][lane];
         after.v[5][lane] = before.v[3][lane + row];
     }
@@ -302,7 +302,7 @@ fn transposed(machine: Machine, bits: usize, random: &mut Random) -> Case {
 /// D = A·B + C. Lanes of a row have 32 elements one after the other, those of 8 bits runs of 16 by turns. With scales,
 /// each lane has, in a byte of a dword, the one of the block of 32 whose number is its place among them.
 fn multiplied(machine: Machine, turn: u32, random: &mut Random) -> Case {
-    let m = if turn % 2 == 0 { 16 } else { 32 };
+    let m = if turn.is_multiple_of(2) { 16 } else { 32 };
     let (k, scaled) = (2048 / m, !turn.is_multiple_of(3));
     let formats = [(); 2].map(|()| random.below(5) as usize);
     let bytes = [(); 2].map(|()| random.below(4) as usize);
