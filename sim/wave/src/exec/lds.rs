@@ -273,8 +273,10 @@ impl<const DWORDS: usize, const STRIDE: usize, const L: usize> Exec<L> for Load2
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let dst = op.dst as usize;
         // The destination may be the address register, so that both spans are found before the first load.
-        let spans = offsets::<DWORDS, STRIDE, L>(op).map(|offset| Span::of_lds(wave, group, op, offset, 4 * DWORDS));
-        if let [Some(first), Some(second)] = spans {
+        let [first, second] = offsets::<DWORDS, STRIDE, L>(op);
+        let first = Span::of_lds(wave, group, op, first, 4 * DWORDS);
+        let second = Span::of_lds(wave, group, op, second, 4 * DWORDS);
+        if let (Some(first), Some(second)) = (&first, &second) {
             // SAFETY: the spans are in the group segment.
             unsafe {
                 first.load::<DWORDS>(wave, dst);
@@ -301,10 +303,12 @@ impl<const DWORDS: usize, const STRIDE: usize, const L: usize> Exec<L> for Store
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let data = [op.src[1].reg as usize, op.src[2].reg as usize];
-        let spans = offsets::<DWORDS, STRIDE, L>(op).map(|offset| Span::of_lds(wave, group, op, offset, 4 * DWORDS));
-        if let [Some(first), Some(second)] = spans {
+        let [first, second] = offsets::<DWORDS, STRIDE, L>(op);
+        let first = Span::of_lds(wave, group, op, first, 4 * DWORDS);
+        let second = Span::of_lds(wave, group, op, second, 4 * DWORDS);
+        if let (Some(first), Some(second)) = (&first, &second) {
             // SAFETY: the spans are in the group segment.
-            unsafe { Span::store_pairs::<DWORDS>([first, second], wave, data) };
+            unsafe { first.store_pairs::<DWORDS>(second, wave, data) };
             return Ok(());
         }
         for lane in each_lane(wave.exec() & Wave::<L>::LANES) {

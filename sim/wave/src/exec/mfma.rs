@@ -219,11 +219,15 @@ const MOST: usize = 32;
 struct Factors<E: Elements>([MaybeUninit<[E::Factor; LANES]>; MOST]);
 
 impl<E: Elements> Factors<E> {
-    /// `flip` inverts bits of each element.
     #[inline(always)]
-    fn new(rows: &Rows, per_lane: usize, flip: u64, convert: impl Fn(u64) -> E::Factor) -> Self {
-        let mut factors = Factors([const { MaybeUninit::uninit() }; MOST]);
-        for (at, lanes) in factors.0[..per_lane].iter_mut().enumerate() {
+    fn new() -> Self {
+        Factors([const { MaybeUninit::uninit() }; MOST])
+    }
+
+    /// Reads the elements, in place: moving all of them would cost more. `flip` inverts bits of each element.
+    #[inline(always)]
+    fn fill(&mut self, rows: &Rows, per_lane: usize, flip: u64, convert: impl Fn(u64) -> E::Factor) {
+        for (at, lanes) in self.0[..per_lane].iter_mut().enumerate() {
             let first = at * E::BITS;
             let low = &rows[first / 32];
             let high = if E::BITS == 64 { &rows[first / 32 + 1] } else { low };
@@ -235,14 +239,13 @@ impl<E: Elements> Factors<E> {
                 unsafe { lanes.add(lane).write(convert(bits ^ flip)) };
             }
         }
-        factors
     }
 
     /// Takes each lane's elements from another lane.
     #[inline(never)]
     fn permute(&mut self, per_lane: usize, from: impl Fn(usize) -> usize) {
         for lanes in &mut self.0[..per_lane] {
-            // SAFETY: `new` has written as many.
+            // SAFETY: `fill` has written as many.
             let old = unsafe { lanes.assume_init() };
             lanes.write(std::array::from_fn(|lane| old[from(lane)]));
         }
@@ -257,8 +260,10 @@ impl<E: Elements> Factors<E> {
 #[inline(always)]
 pub(super) fn multiply_rows<E: Elements, const M: usize, const K: usize>(a: &Rows, b: &Rows, d: &mut Rows) {
     let per_lane = K * M / LANES;
-    let (a, b) = (Factors::<E>::new(a, per_lane, 0, E::a), Factors::<E>::new(b, per_lane, 0, E::b));
-    multiply::<E, M, K, 1>(&a, &b, Broadcast::default(), d);
+    let (mut left, mut right) = (Factors::<E>::new(), Factors::<E>::new());
+    left.fill(a, per_lane, 0, E::a);
+    right.fill(b, per_lane, 0, E::b);
+    multiply::<E, M, K, 1>(&left, &right, Broadcast::default(), d);
 }
 
 /// D = A·B + C in `d`, which holds C.
@@ -350,8 +355,9 @@ fn product<E: Elements, const M: usize, const K: usize, const B: usize>(wave: &m
     let sign = |source: usize| if E::WIDE && op.neg >> source & 1 != 0 { 1 << (E::BITS - 1) } else { 0 };
     let per_lane = K * M * B / LANES;
     // All of A and B is read before D is written, which may overlap them.
-    let a = Factors::<E>::new(&wave.v[op.src[0].reg as usize..], per_lane, sign(0), E::a);
-    let mut b = Factors::<E>::new(&wave.v[op.src[1].reg as usize..], per_lane, sign(1), E::b);
+    let (mut a, mut b) = (Factors::<E>::new(), Factors::<E>::new());
+    a.fill(&wave.v[op.src[0].reg as usize..], per_lane, sign(0), E::a);
+    b.fill(&wave.v[op.src[1].reg as usize..], per_lane, sign(1), E::b);
     let how = Broadcast { cbsz: op.matrix.cbsz, abid: op.matrix.abid, blgp: op.matrix.blgp };
     if how.blgp != 0 {
         b.permute(per_lane, |lane| how.lane(lane));

@@ -178,15 +178,15 @@ impl<const L: usize> Span<L> {
         }
     }
 
-    /// Stores registers from each of `data` on of each active lane to both spans, lane after lane.
+    /// Stores registers from each of `data` on of each active lane to this and a second span, lane after lane.
     ///
     /// # Safety
     /// `4 * DWORDS` bytes of each lane of both are writable.
     #[inline(always)]
-    pub unsafe fn store_pairs<const DWORDS: usize>(spans: [Self; 2], wave: &Wave<L>, data: [usize; 2]) {
+    pub unsafe fn store_pairs<const DWORDS: usize>(&self, second: &Self, wave: &Wave<L>, data: [usize; 2]) {
         let rows = data.map(|data| &wave.v[data..data + DWORDS]);
         for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-            for (span, rows) in spans.iter().zip(rows) {
+            for (span, rows) in [self, second].into_iter().zip(rows) {
                 for (i, row) in rows.iter().enumerate() {
                     let target = (span.address(lane) + 4 * i as u64) as *mut u32;
                     // SAFETY: by this function's contract; any alignment is allowed.
