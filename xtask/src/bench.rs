@@ -8,6 +8,7 @@ pub mod cost;
 pub mod counts;
 pub mod guard;
 mod programs;
+pub mod sim;
 mod start;
 
 use std::fmt::Write;

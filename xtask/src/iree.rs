@@ -130,7 +130,8 @@ pub fn compile(layout: &Layout, step: &Step, source: &Path, backend: Backend) ->
     Ok(module)
 }
 
-fn is_newer(product: &Path, sources: &[&Path]) -> bool {
+/// True if `product` is there, and newer than all `sources`.
+pub fn is_newer(product: &Path, sources: &[&Path]) -> bool {
     let modified = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
     let product = modified(product);
     product.is_some() && sources.iter().all(|source| modified(source) < product)

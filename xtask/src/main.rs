@@ -316,6 +316,10 @@ enum Command {
         /// Replaces the checked-in counts
         #[arg(long, conflicts_with_all = ["driver", "target", "repeat", "counts", "gpu_cost", "filter", "guard"])]
         update: bool,
+        /// Measures the CPU time of models' kernels on the sim, beside IREE's CPU backend; with --guard, fails if ratios
+        /// exceed bounds
+        #[arg(long, conflicts_with_all = ["driver", "target", "counts", "gpu_cost", "filter", "update"])]
+        sim: bool,
         /// Runs only the cases that match, e.g. 'dispatch*'
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
@@ -650,9 +654,17 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             let options = soak::Options { seed, time: Duration::from_secs(60 * minutes), programs };
             conclude(soak::run(&layout, &steps, &target.target, options, &conditions)?)?;
         }
+        Command::Bench { sim: true, guard: true, .. } => {
+            setup::everything(&layout, &steps, Build::Tools)?;
+            conclude(bench::sim::guard(&layout, &steps)?)?;
+        }
         Command::Bench { guard: true, .. } => {
             setup::everything(&layout, &steps, Build::Bench)?;
             conclude(bench::guard::run(&layout, &steps)?)?;
+        }
+        Command::Bench { sim: true, repeat, .. } => {
+            setup::everything(&layout, &steps, Build::Tools)?;
+            bench::sim::run(&layout, &steps, repeat)?;
         }
         Command::Bench { update: true, .. } => {
             setup::everything(&layout, &steps, Build::Bench)?;
@@ -668,6 +680,7 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
             command_buffer_mode,
             guard: false,
             update: false,
+            sim: false,
         } => {
             target.check_compiled(&Hsa::Sim)?;
             let layout = layout.with(driver.flavor());
