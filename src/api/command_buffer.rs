@@ -182,39 +182,13 @@ impl CommandBuffer {
         }
     }
 
-    /// Submits the finished recording with `submit`, or with `submit_stages` if it has collectives. A one-shot
-    /// recording can be submitted once, unless that fails.
+    /// Submits the finished recording with `submit`. A recording that is `one_shot` can be submitted once, unless that
+    /// fails.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION before it has ended, and for a one-shot recording that was submitted before; the error of
-    /// the submission.
-    pub fn execute(
-        &self,
-        submit: impl FnOnce(&Arc<Program>) -> Result<()>,
-        submit_stages: impl FnOnce(&Arc<Stages>) -> Result<()>,
-    ) -> Result<()> {
-        let Some(program) = self.program() else { return self.execute_stages(submit_stages) };
-        self.spend(program.recording.is_one_shot(), || submit(program))
-    }
-
-    #[cold]
-    fn execute_stages(&self, submit: impl FnOnce(&Arc<Stages>) -> Result<()>) -> Result<()> {
-        let has_ended = self.has_ended.load(Ordering::Acquire);
-        // SAFETY: written before the flag was set, and by nobody since.
-        let stages = if has_ended { unsafe { &*self.stages.get() }.as_ref() } else { None };
-        let stages = stages.ok_or_else(|| {
-            status!(
-                FAILED_PRECONDITION,
-                "the command buffer cannot be executed: its recording has not ended, or failed"
-            )
-        })?;
-        let mode = CommandBufferMode::from_bits_retain(self.base.mode);
-        self.spend(mode.contains(CommandBufferMode::ONE_SHOT), || submit(stages))
-    }
-
-    /// Submits with `submit`, once for a recording that is `one_shot`.
+    /// FAILED_PRECONDITION for a one-shot recording that was submitted before; the error of `submit`.
     #[inline(always)]
-    fn spend(&self, one_shot: bool, submit: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub fn execute(&self, one_shot: bool, submit: impl FnOnce() -> Result<()>) -> Result<()> {
         if one_shot && self.is_spent.swap(true, Ordering::Relaxed) {
             return Err(status!(FAILED_PRECONDITION, "the command buffer is ONE_SHOT and was executed before"));
         }
@@ -225,8 +199,27 @@ impl CommandBuffer {
         submitted
     }
 
-    /// The finished recording; none before it has ended.
-    fn program(&self) -> Option<&Arc<Program>> {
+    /// The finished recording with collectives, and whether it is a one-shot one.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION before it has ended.
+    pub fn stages(&self) -> Result<(&Arc<Stages>, bool)> {
+        let has_ended = self.has_ended.load(Ordering::Acquire);
+        // SAFETY: written before the flag was set, and by nobody since.
+        let stages = if has_ended { unsafe { &*self.stages.get() }.as_ref() } else { None };
+        let stages = stages.ok_or_else(|| {
+            status!(
+                FAILED_PRECONDITION,
+                "the command buffer cannot be executed: its recording has not ended, or failed"
+            )
+        })?;
+        let mode = CommandBufferMode::from_bits_retain(self.base.mode);
+        Ok((stages, mode.contains(CommandBufferMode::ONE_SHOT)))
+    }
+
+    /// The finished recording; none before it has ended, and for one with collectives.
+    #[inline(always)]
+    pub fn program(&self) -> Option<&Arc<Program>> {
         if !self.has_ended.load(Ordering::Acquire) {
             return None;
         }

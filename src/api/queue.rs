@@ -15,6 +15,7 @@ use crate::core::operations::launch::{ArgumentLayout, Arguments, Launch};
 use crate::core::operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
 use crate::core::profile::EventInfo;
 use crate::core::program::execute::Execute;
+use crate::core::queue::Queue;
 use crate::core::queue::host_call::HostCall;
 use crate::core::queue::submit::{submit, submit_host};
 use crate::core::queue::trace::host::HostTrace;
@@ -404,23 +405,33 @@ impl Device {
         let recording = command_buffer.downcast::<CommandBuffer>().ok_or_else(|| {
             status!(INVALID_ARGUMENT, "the command buffer was made by another driver; record it on this device")
         })?;
-        let borrows = flags.contains(ExecuteFlags::BORROW_BINDING_TABLE_LIFETIME);
-        recording.execute(
-            |program| {
-                Execute::check(program, binding_table)?;
-                submit(queue, waits, signals, || Execute::new(program, command_buffer, binding_table, borrows))
-            },
-            |stages| {
-                stages.execute(&StagesExecution {
-                    queue,
-                    device: self.weak(),
-                    files: self.files(),
-                    semaphores: (waits, signals),
-                    command_buffer,
-                    table: (binding_table, borrows),
-                })
-            },
-        )
+        let Some(program) = recording.program() else {
+            let table = (binding_table, flags.contains(ExecuteFlags::BORROW_BINDING_TABLE_LIFETIME));
+            return self.execute_stages(recording, queue, (waits, signals), command_buffer, table);
+        };
+        recording.execute(program.recording.is_one_shot(), || {
+            let borrows = flags.contains(ExecuteFlags::BORROW_BINDING_TABLE_LIFETIME);
+            Execute::check(program, binding_table)?;
+            submit(queue, waits, signals, || Execute::new(program, command_buffer, binding_table, borrows))
+        })
+    }
+
+    /// Executes a recording that is no program: one with collectives.
+    #[cold]
+    #[inline(never)]
+    fn execute_stages(
+        &self,
+        recording: &CommandBuffer,
+        queue: &Arc<Queue>,
+        semaphores: (SemaphoreList<'_>, SemaphoreList<'_>),
+        command_buffer: Borrowed<'_, raw::iree_hal_command_buffer_t>,
+        table: (BindingTable<'_>, bool),
+    ) -> Result<()> {
+        let (stages, one_shot) = recording.stages()?;
+        let (device, files) = (self.weak(), self.files());
+        recording.execute(one_shot, || {
+            stages.execute(&StagesExecution { queue, device, files, semaphores, command_buffer, table })
+        })
     }
 
     /// The backend with which applications make pools, for the GPU of the lowest queue of `affinity`.
