@@ -6,6 +6,9 @@ use crate::machine::{Case, M0, Machine, State, format, implemented};
 use random::Random;
 use sim_isa::{Format, Op, Ty};
 
+/// Ops of global wave sync, which need a cooperative dispatch: `tests/launch` runs them.
+pub const COOPERATIVE: [Op; 2] = [Op::DsGwsInit, Op::DsGwsBarrier];
+
 /// All `ds_*` ops that touch LDS.
 pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -14,7 +17,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
         if op.name().contains("_load_tr") || is_special(op) {
             continue;
         }
-        if crossing.iter().any(|name| op.name().starts_with(name)) {
+        if crossing.iter().any(|name| op.name().starts_with(name)) || COOPERATIVE.contains(&op) {
             continue;
         }
         for turn in 0..5 {

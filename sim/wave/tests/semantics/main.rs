@@ -161,6 +161,7 @@ fn every_implemented_op_has_a_case() {
         cases.extend(tensor::cases(machine, random));
         let mut ops = machine::ops(machine, &cases);
         ops.extend(control::FAULTING);
+        ops.extend(lds::COOPERATIVE);
         tested.push((machine, ops));
     }
     if let Some(path) = std::env::var_os("SIM_WAVE_COVERAGE") {
