@@ -316,8 +316,8 @@ enum Command {
         /// Replaces the checked-in counts
         #[arg(long, conflicts_with_all = ["driver", "target", "repeat", "counts", "gpu_cost", "filter", "guard"])]
         update: bool,
-        /// Measures the CPU time of models' kernels on the sim, beside IREE's CPU backend; with --guard, fails if ratios
-        /// exceed bounds
+        /// Measures the CPU time of models' kernels on the sim, beside IREE's CPU backend; with --guard, fails if
+        /// ratios exceed bounds
         #[arg(long, conflicts_with_all = ["driver", "target", "counts", "gpu_cost", "filter", "update"])]
         sim: bool,
         /// Runs only the cases that match, e.g. 'dispatch*'

@@ -26,7 +26,8 @@ struct Row {
     name: &'static str,
     file: &'static str,
     inputs: &'static [&'static str],
-    /// Highest ratios to the CPU backend that the guard allows, on each of [`TARGETS`]: [`MARGIN`] times those measured.
+    /// Highest ratios to the CPU backend that the guard allows, on each of [`TARGETS`]: [`MARGIN`] times those
+    /// measured.
     bounds: Option<[f64; 2]>,
 }
 
