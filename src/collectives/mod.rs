@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Collective operations among ranks, on host memory.
 //!
-//! A [`World`] connects the ranks of one rendezvous: the devices of one process ([`local`]), or processes by TCP
-//! ([`tcp`]) or MPI ([`mpi`]). It moves [frames](world::Frame): bytes with a key, which the receiver's
+//! A [`World`](world::World) connects the ranks of one rendezvous: the devices of one process ([`local`]), or processes
+//! by TCP ([`tcp`]) or MPI ([`mpi`]). It moves [frames](world::Frame): bytes with a key, which the receiver's
 //! [`mailbox::Mailbox`] keeps until an operation takes them. A [`Communicator`] is a group of ranks of a world in which
 //! operations run in the order of their submission, on a thread of its own. The algorithms ([`algorithms`]) and
 //! reductions ([`reduce`]) are the same for every transport, so that results are equal bit for bit.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Extension module `amdgpu_sim._native`: the software GPU for the Python package `amdgpu_sim`, which converts
-//! arguments and findings. The environment's variables choose the GPU and the checks when a [`Device`] is made.
+//! arguments and findings. The environment's variables choose the GPU and the checks when a `Device` is made.
 
 use std::sync::Mutex;
 

@@ -320,8 +320,8 @@ pub fn resume(queue: &Arc<Queue>, pending: PendingSubmission) -> Option<PendingS
     None
 }
 
-/// As [`advance`], for more signals than can be retained without memory. Retains them first, while an error can still
-/// be returned.
+/// As [`emit_parts`], for more signals than can be retained without memory. Retains them first, while an error can
+/// still be returned.
 #[cold]
 #[inline(never)]
 fn emit_parts_of_many_signals<'a>(

@@ -121,7 +121,7 @@ pub fn test(
 /// Runs the sample of rocRAND's tests.
 ///
 /// # Errors
-/// As [`test`].
+/// As [`test()`].
 pub fn run_sample(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let suite = Suite::Rocrand;
     prepare(layout, steps, suite)?;
