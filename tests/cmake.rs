@@ -22,10 +22,16 @@ include(\"${DRIVER}/build_support/cargo.cmake\")
 /// Keeps what it is told in files beside itself, and makes what is asked of it.
 const CARGO: &str = "#!/bin/sh
 folder=${0%/*}
+if [ \"$1\" = --version ]; then echo cargo 99.0.0; exit; fi
 printf '%s\\n' \"$@\" > \"$folder/arguments\"
 env > \"$folder/environment\"
 mkdir -p \"$CARGO_TARGET_DIR/$TRIPLE/release\"
 touch \"$CARGO_TARGET_DIR/$TRIPLE/release/libamdgpu_rs.a\" \"$CARGO_TARGET_DIR/$TRIPLE/release/libamdgpu_rs.d\"
+";
+
+/// Says of every platform that its standard library is here.
+const RUSTC: &str = "#!/bin/sh
+echo \"${0%/*}\"
 ";
 
 /// The arguments and environment of a call of cargo.
@@ -43,15 +49,17 @@ fn cmake(folder: &Path) -> Command {
     command
 }
 
-/// A folder with the project and the program.
+/// A folder with the project and the programs.
 fn project(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cmake-{name}"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("CMakeLists.txt"), PROJECT).unwrap();
-    let cargo = folder.join("cargo");
-    fs::write(&cargo, CARGO).unwrap();
-    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, text) in [("cargo", CARGO), ("rustc", RUSTC)] {
+        let program = folder.join(name);
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
     folder
 }
 

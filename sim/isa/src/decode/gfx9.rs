@@ -136,7 +136,7 @@ impl Reader<'_> {
         // Without a global data share, only its wave sync is left.
         let is_gws = is_gws(op);
         let has_bad_bit = if unified { inst.mem.gds && !is_gws } else { bit(word, 25) };
-        if has_bad_bit || is_gws && !inst.mem.gds {
+        if has_bad_bit || is_gws && (!inst.mem.gds || acc) {
             return Err(DecodeFault::Encoding);
         }
         Ok(inst)

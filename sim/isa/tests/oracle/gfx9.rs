@@ -217,8 +217,13 @@ pub fn sample(target: Target, op: Op, encoding: &Encoding, form: Form, random: &
             if info.dst != Ty::None {
                 high |= register(random) << 24;
             }
-            let acc = if target.has_unified_registers() { sparse(random, 1) << 25 } else { 0 };
-            let gds = if target.has_unified_registers() { 0 } else { sparse(random, 1) << 16 };
+            let is_gws = matches!(op, Op::DsGwsInit | Op::DsGwsBarrier);
+            let acc = if target.has_unified_registers() && !is_gws { sparse(random, 1) << 25 } else { 0 };
+            let gds = match is_gws {
+                true => 1 << 16,
+                false if target.has_unified_registers() => 0,
+                false => sparse(random, 1) << 16,
+            };
             vec![0xd800_0000 | code << 17 | gds | acc | sparse(random, 16), high]
         }
         (Format::Mubuf | Format::Mtbuf, _) => {
