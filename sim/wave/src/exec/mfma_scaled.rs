@@ -8,7 +8,7 @@
 //! whose kernels load them so). A lane's scale is that of the block whose number is its place among the row's lanes.
 
 use super::mfma::LANES;
-use super::scaled::{Bf6, Bf8, Fp4, Fp6, Fp8, Small};
+use super::wmma_small::{Decode, format};
 use crate::fault::FaultKind;
 use crate::micro_op::{Handler, MicroOp, Scaling, Step, Stop};
 use crate::operand::SrcKind;
@@ -28,21 +28,6 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
 
 /// Elements that a lane has, and of a block with a scale.
 const BLOCK: usize = 32;
-
-/// The value of a code.
-type Decode = fn(u32) -> f32;
-
-/// Bits of a format's elements, and the decoder of their codes.
-fn format(number: u8) -> Option<(usize, Decode)> {
-    Some(match number {
-        0 => (8, Fp8::decode),
-        1 => (8, Bf8::decode),
-        2 => (6, Fp6::decode),
-        3 => (6, Bf6::decode),
-        4 => (4, Fp4::decode),
-        _ => return None,
-    })
-}
 
 /// Puts the scales of A and B where the matrix op that follows finds them, in the spare rows: the byte of each lane's
 /// dword that bit 0 or 1 of `op_sel`, and as the upper bit of `op_sel_hi`, choose.

@@ -25,10 +25,10 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
 }
 
 /// The value of a code.
-type Decode = fn(u32) -> f32;
+pub(super) type Decode = fn(u32) -> f32;
 
 /// Bits of a format's elements, and the decoder of their codes.
-fn format(number: u8) -> Option<(usize, Decode)> {
+pub(super) fn format(number: u8) -> Option<(usize, Decode)> {
     Some(match number {
         0 => (8, Fp8::decode),
         1 => (8, Bf8::decode),
