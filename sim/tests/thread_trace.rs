@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Thread traces that commands program: contents of their buffers, and refused commands. Tests of
-//! `sim/src/machine/thread_trace/tokens.rs` check the encoding of tokens.
+//! `sim/src/machine/product/thread_trace/tokens.rs` check the encoding of tokens.
 
 mod common;
 

@@ -3,11 +3,11 @@
 //! `libhsa-amd-aqlprofile64.so.1` for the software GPU: the functions of ROCm's aqlprofile library that count events,
 //! and those that trace waves (`att.rs`).
 //!
-//! The library creates packets whose commands the sim's packet processors execute (`sim/src/machine/performance.rs` and
-//! `thread_trace.rs`), and decodes their results. It supports the blocks SQ, SPI, TA and TCP, with events for waves,
-//! workgroups, busy cycles, kinds of instructions, LDS, loads, stores and cache lines. The caller's callbacks provide
-//! memory. For counters, the caller also provides the properties of a GPU. For traces, the library asks the HSA runtime
-//! in use, as ROCm's does.
+//! The library creates packets whose commands the sim's packet processors execute (`performance.rs` and
+//! `thread_trace.rs` of `sim/src/machine/product`), and decodes their results. It supports the blocks SQ, SPI, TA and
+//! TCP, with events for waves, workgroups, busy cycles, kinds of instructions, LDS, loads, stores and cache lines. The
+//! caller's callbacks provide memory. For counters, the caller also provides the properties of a GPU. For traces, the
+//! library asks the HSA runtime in use, as ROCm's does.
 
 mod att;
 mod commands;

@@ -4,7 +4,7 @@
 //! objects lie one after the other.
 
 use amdgpu_code_object::{CodeObject, Kernel, Metadata, PrintfFormat, Processor, TargetId, infer_format};
-use hsa_runtime64::machine::target;
+use hsa_runtime64::machine::product::target;
 
 /// Beginning of an ELF file of 64 bits, little-endian.
 const ELF: &[u8] = b"\x7fELF\x02\x01";

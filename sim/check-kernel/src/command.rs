@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use amdgpu_code_object::Kernel;
 use clap::Parser;
-use hsa_runtime64::machine::target::TargetInfo;
+use hsa_runtime64::machine::product::target::TargetInfo;
 
 use crate::arguments::Given;
 use crate::code;

@@ -15,7 +15,7 @@ use amdgpu_code_object::{Kernel, PrintfFormat};
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 use hsa_runtime64::machine;
-use hsa_runtime64::machine::findings::hsa_sim_findings;
+use hsa_runtime64::machine::report::findings::hsa_sim_findings;
 
 use crate::hostcall::{self, HostCalls, PRINT_BUFFER};
 use crate::kernargs::{Host, Shape};

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use hsa_runtime64::machine::agent::{AgentMask, CPU};
-use hsa_runtime64::machine::memory::{Allocation, Mapping};
+use hsa_runtime64::machine::memory::map::{Allocation, Mapping};
 use parking_lot::{Condvar, Mutex};
 
 use super::abi::*;

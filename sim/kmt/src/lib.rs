@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 use hsa_runtime64::machine::agent::{Agent, AgentIndex};
 use hsa_runtime64::machine::config::Config;
-use hsa_runtime64::machine::packet::Failure;
 use hsa_runtime64::machine::queue::Queue;
+use hsa_runtime64::machine::queue::packet::Failure;
 use hsa_runtime64::machine::{CLOCK_HZ, Driver, Machine, device_ticks, now};
 use parking_lot::RwLock;
 

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use hsa_runtime64::machine::agent::{AgentIndex, AgentMask, CPU};
-use hsa_runtime64::machine::memory::{Allocation, Mapping, PAGE};
+use hsa_runtime64::machine::memory::map::{Allocation, Mapping, PAGE};
 use parking_lot::Mutex;
 
 use super::abi::*;

@@ -13,8 +13,8 @@ use hsa_abi::{
 use super::copy::SDMA_ENGINES;
 use super::{Value, check_signatures, guard, proceed};
 use crate::machine::agent::{self, Agent, CPU};
-use crate::machine::gpu::Gpu;
-use crate::machine::target::TargetInfo;
+use crate::machine::product::gpu::Gpu;
+use crate::machine::product::target::TargetInfo;
 use crate::machine::{self, Machine, machine, queue};
 
 check_signatures! {

@@ -16,8 +16,8 @@ use hsa_abi::{
 use super::{Out, check_signatures, guard, slice};
 use crate::machine::agent::{Agent, AgentIndex, AgentMask, CPU};
 use crate::machine::events;
-use crate::machine::hdp::Accesses;
-use crate::machine::memory::PAGE;
+use crate::machine::memory::hdp::Accesses;
+use crate::machine::memory::map::PAGE;
 use crate::machine::signal::{self, Condition, Waiting};
 use crate::machine::{Machine, machine, now};
 
@@ -464,7 +464,7 @@ fn pages(ptr: *mut c_void, size: usize) -> Result<Range<u64>, HsaStatus> {
     }
 }
 
-/// Gives agents access to program memory from outside of HSA, and sets its attributes; see [`crate::machine::svm`].
+/// Gives agents access to program memory from outside of HSA, and sets its attributes; see [`crate::machine::memory::svm`].
 /// Sets all attributes or none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_svm_attributes_set(

@@ -11,8 +11,8 @@ use hsa_abi::{
 };
 
 use super::{Out, Value, check_signatures, guard, proceed, slice, string};
-use crate::machine::executable::{LoadedSymbol, Storage};
-use crate::machine::loader::SymbolKind;
+use crate::machine::code::executable::{LoadedSymbol, Storage};
+use crate::machine::code::loader::SymbolKind;
 use crate::machine::machine;
 
 check_signatures! {

@@ -13,9 +13,9 @@ use hsa_abi::{
 
 use super::{Out, Value, check_signatures, guard, proceed, slice};
 use crate::machine::agent::{self, Agent, AgentIndex, AgentMask, CPU, Pool};
-use crate::machine::memory::{AllocationInfo, PAGE};
-use crate::machine::rocr::Release;
-use crate::machine::target::TargetInfo;
+use crate::machine::memory::map::{AllocationInfo, PAGE};
+use crate::machine::product::rocr::Release;
+use crate::machine::product::target::TargetInfo;
 use crate::machine::{DEVICE_BLOCK, Machine, machine};
 
 check_signatures! {

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use super::{Out, Value, check_signatures, guard, slice};
 use crate::machine::agent::{self, AgentIndex, CPU};
+use crate::machine::product::target::TargetInfo;
 use crate::machine::queue::{MAX_SIZE, MIN_SIZE, Queue, Request};
-use crate::machine::target::TargetInfo;
 use crate::machine::{Machine, machine, signal};
 
 /// Maximum bytes of scratch of a work-item.

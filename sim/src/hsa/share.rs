@@ -10,7 +10,8 @@ use hsa_abi::{HsaAgent, HsaIpcHandle, HsaSignal, HsaStatus};
 
 use super::{Out, check_signatures, guard, slice};
 use crate::machine::agent::{AgentMask, CPU};
-use crate::machine::{ipc, machine};
+use crate::machine::machine;
+use crate::machine::memory::ipc;
 
 check_signatures! {
     hsa_amd_interop_map_buffer hsa_amd_interop_unmap_buffer

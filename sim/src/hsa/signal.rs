@@ -14,7 +14,7 @@ use hsa_abi::{
 
 use super::{Out, check_signatures, guard, slice};
 use crate::machine::agent::CPU;
-use crate::machine::rocr::Release;
+use crate::machine::product::rocr::Release;
 use crate::machine::signal::{self, Condition, Waiting};
 use crate::machine::{CLOCK_HZ, Machine, machine};
 

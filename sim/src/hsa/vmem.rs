@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Virtual memory: see [`crate::machine::vmem`].
+//! Virtual memory: see [`crate::machine::memory::vmem`].
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::IntoRawFd;

@@ -12,14 +12,14 @@ use hsa_abi::{
 use parking_lot::Mutex;
 use sim_wave::Gws;
 
-use super::caches::AgentCaches;
-use super::gpu::Gpu;
-use super::hdp::Registers;
-use super::performance::Performance;
-use super::rocr::Release;
-use super::scalar_cache::ScalarCache;
-use super::target::TargetInfo;
-use super::thread_trace::ThreadTrace;
+use crate::machine::memory::caches::AgentCaches;
+use crate::machine::memory::hdp::Registers;
+use crate::machine::memory::scalar_cache::ScalarCache;
+use crate::machine::product::gpu::Gpu;
+use crate::machine::product::performance::Performance;
+use crate::machine::product::rocr::Release;
+use crate::machine::product::target::TargetInfo;
+use crate::machine::product::thread_trace::ThreadTrace;
 
 /// Position of an agent in the machine: 0 is the CPU, GPUs follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::time::Duration;
 
-use super::findings::Asked;
-use super::gpu::{self, Gpu};
-use super::profile::Wanted;
-use super::rocr::Release;
-use super::trace;
+use crate::machine::product::gpu::{self, Gpu};
+use crate::machine::product::rocr::Release;
+use crate::machine::report::findings::Asked;
+use crate::machine::report::profile::Wanted;
+use crate::machine::report::trace;
 
 /// Settings, read once at the first `hsa_init`.
 #[derive(Debug)]

@@ -29,9 +29,9 @@ use hsa_abi::{
 };
 use parking_lot::Mutex;
 
-use super::agent::{self, AgentIndex};
-use super::memory::PAGE;
-use super::queue::Queue;
+use crate::machine::agent::{self, AgentIndex};
+use crate::machine::memory::map::PAGE;
+use crate::machine::queue::Queue;
 
 /// Agents, as bits, whose queues are evicted for this process.
 static EVICTED: AtomicU64 = AtomicU64::new(0);

@@ -14,8 +14,8 @@ use std::thread::{self, JoinHandle};
 use hsa_abi::{HsaAmdSignalHandler, HsaStatus};
 use parking_lot::Mutex;
 
-use super::signal::{self, Condition, Waiting};
-use super::{Machine, events};
+use crate::machine::signal::{self, Condition, Waiting};
+use crate::machine::{Machine, events};
 
 /// A function of the program, and the condition on which it is called.
 struct Handler {

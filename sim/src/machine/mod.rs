@@ -17,46 +17,16 @@
 //! wait.
 
 pub mod agent;
-pub mod caches;
 pub mod code;
 pub mod config;
-pub mod costs;
-pub mod counters;
 pub mod events;
-pub mod executable;
-pub mod execute;
-pub mod findings;
-pub mod gpu;
 pub mod handlers;
-pub mod hdp;
-pub mod ipc;
-pub mod leaks;
-pub mod loader;
 pub mod memory;
-pub mod occupancy;
-pub mod order;
-pub mod packet;
-pub mod parts;
-pub mod performance;
-pub mod pm4;
-pub mod pm4_execute;
 pub mod processor;
-pub mod profile;
+pub mod product;
 pub mod queue;
-pub mod random;
-pub mod rocr;
-pub mod scalar_cache;
-pub mod scratch;
+pub mod report;
 pub mod signal;
-pub mod spread;
-pub mod svm;
-pub mod target;
-pub mod thread_trace;
-pub mod trace;
-pub mod unwritten;
-pub mod vmem;
-pub mod watchdog;
-pub mod watcher;
 
 use std::io;
 use std::ptr;
@@ -69,27 +39,29 @@ use parking_lot::{Mutex, RwLock};
 use sim_wave::Gws;
 
 use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
-use caches::AgentCaches;
-use code::Code;
+use code::executable::Executables;
+use code::foreign::Code;
 use config::Config;
-use costs::{Cost, Costs};
-use counters::Counters;
 use events::Events;
-use executable::Executables;
-use findings::{Asked, Findings};
-use gpu::Bar;
 use handlers::Handlers;
-use hdp::HostWrites;
-use leaks::Leaks;
-use memory::{Allocation, AllocationInfo, Mapping, MemoryMap};
-use packet::Failure;
-use performance::Performance;
-use profile::Profiles;
+use memory::caches::AgentCaches;
+use memory::hdp::HostWrites;
+use memory::map::{Allocation, AllocationInfo, Mapping, MemoryMap};
+use memory::vmem::Vmem;
+use memory::{hdp, map};
+use processor::doorbell_watcher::Watcher;
+use product::gpu::Bar;
+use product::performance::Performance;
+use product::rocr;
+use product::thread_trace::ThreadTrace;
 use queue::Queue;
+use queue::packet::Failure;
+use report::costs::{Cost, Costs};
+use report::counters::Counters;
+use report::findings::{Asked, Findings};
+use report::leaks::Leaks;
+use report::profile::Profiles;
 use signal::Signals;
-use thread_trace::ThreadTrace;
-use vmem::Vmem;
-use watcher::Watcher;
 
 use crate::inject;
 
@@ -397,7 +369,7 @@ impl Machine {
             return Err(HsaStatus::ERROR_INVALID_ALLOCATION);
         }
         let is_device = self.agents[pool.owner.0].gpu.as_ref().is_some_and(|gpu| gpu.memory.is_some());
-        let alignment = if is_device && size >= DEVICE_BLOCK { DEVICE_BLOCK } else { memory::PAGE };
+        let alignment = if is_device && size >= DEVICE_BLOCK { DEVICE_BLOCK } else { map::PAGE };
         let mapping = Mapping::aligned(size, alignment).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
         let base = mapping.base() as u64;
         if is_device && size < DEVICE_BLOCK {
@@ -419,7 +391,7 @@ impl Machine {
 
     /// Size of an agent's unallocated memory in bytes.
     pub fn available_memory(&self, agent: &Agent) -> u64 {
-        let pages = |range: &AllocationInfo| range.size.next_multiple_of(memory::PAGE as u64);
+        let pages = |range: &AllocationInfo| range.size.next_multiple_of(map::PAGE as u64);
         let allocations = self.memory.allocations();
         let used = allocations.iter().filter(|range| range.owner == agent.index).map(pages).sum();
         agent.memory.saturating_sub(used)
@@ -435,7 +407,7 @@ impl Machine {
     /// Creates a signal that every agent can access, with an interrupt or without.
     pub fn create_signal(&self, kind: AmdSignalKind, value: i64, interrupt: bool) -> Result<HsaSignal, HsaStatus> {
         self.signals.create(kind, value, interrupt && self.config.interrupts, |slab| {
-            let (base, size) = (slab.base() as u64, memory::PAGE as u64);
+            let (base, size) = (slab.base() as u64, map::PAGE as u64);
             self.memory.insert(Allocation::new(base, size, CPU, AgentMask::ALL));
         })
     }
@@ -579,5 +551,5 @@ impl Machine {
 fn host_memory() -> u64 {
     // SAFETY: sysconf has no preconditions.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    pages.max(1) as u64 * memory::PAGE as u64
+    pages.max(1) as u64 * map::PAGE as u64
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! `cargo xtask bench --gpu-cost`: the GPU's work for each operation in this driver and in IREE's C driver, as the sim
-//! counts it (`sim/src/machine/costs.rs`; docs/status/benchmarks.md explains each count). Each driver runs in a process
-//! of its own, so that the memory figures are one driver's.
+//! counts it (`sim/src/machine/report/costs.rs`; docs/status/benchmarks.md explains each count). Each driver runs in a
+//! process of its own, so that the memory figures are one driver's.
 
 use std::cmp::Ordering;
 use std::fmt::Write;

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Memory of other processes (`hsa_amd_ipc_memory_*`).
+//!
+//! Allocations are private memory of their process. The first handle of an allocation moves its bytes to an anonymous
+//! file, which is mapped at the same addresses, while no dispatch runs. A handle names the file by its process and its
+//! descriptor there, so that it lasts as long as the allocation. Another process opens the file through `/proc`.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::ptr;
+
+use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaIpcHandle, HsaPointerType, HsaStatus};
+use parking_lot::Mutex;
+
+use crate::machine::Machine;
+use crate::machine::agent::{AgentIndex, AgentMask, CPU};
+use crate::machine::memory::map::{Allocation, Mapping, PAGE};
+
+/// Files of the allocations that have a handle, by address. The lock is taken before that of running dispatches.
+#[derive(Debug, Default)]
+pub struct Shared(Mutex<BTreeMap<u64, File>>);
+
+impl Shared {
+    /// Forgets the allocation at `base`, which leaves the map. Its handles are invalid from now on.
+    pub fn forget(&self, base: u64) {
+        self.0.lock().remove(&base);
+    }
+}
+
+/// A handle's contents.
+struct Name {
+    process: u32,
+    fd: u32,
+    /// Inode of the file, to detect that the descriptor became another file's.
+    inode: u64,
+    size: u64,
+    owner: u32,
+    global_flags: u32,
+}
+
+impl Name {
+    fn handle(&self) -> HsaIpcHandle {
+        let low = |word: u64| word as u32;
+        let high = |word: u64| (word >> 32) as u32;
+        let (inode, size) = (self.inode, self.size);
+        let place = self.owner | self.global_flags << 16;
+        HsaIpcHandle { handle: [self.process, self.fd, low(inode), high(inode), low(size), high(size), place, 0] }
+    }
+
+    fn of(handle: &HsaIpcHandle) -> Self {
+        let [process, fd, inode, inode_high, size, size_high, place, _] = handle.handle;
+        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let (inode, size) = (word(inode, inode_high), word(size, size_high));
+        Self { process, fd, inode, size, owner: place & 0xffff, global_flags: place >> 16 }
+    }
+}
+
+/// Makes a handle of the whole allocation at `base`, of `size` bytes or as many in whole pages.
+pub fn create(machine: &Machine, base: u64, size: usize) -> Result<HsaIpcHandle, HsaStatus> {
+    let range = machine.memory.find(base).filter(|range| range.base == base && range.base == range.host);
+    let range = range.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+    let is_whole = [range.size, range.size.next_multiple_of(PAGE as u64)].contains(&(size as u64));
+    if range.pointer_type != HsaPointerType::HSA || !is_whole {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+    let mut files = machine.memory.shared.0.lock();
+    let file = match files.entry(base) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => {
+            let file = machine.memory.at_rest(|| move_to_file(base, range.size));
+            entry.insert(file.map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?)
+        }
+    };
+    let inode = file.metadata().map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?.ino();
+    let name = Name {
+        process: std::process::id(),
+        fd: file.as_raw_fd() as u32,
+        inode,
+        size: range.size,
+        owner: range.owner.0 as u32,
+        global_flags: range.global_flags,
+    };
+    Ok(name.handle())
+}
+
+/// Moves private memory to a file that is mapped in its place.
+fn move_to_file(base: u64, size: u64) -> io::Result<File> {
+    // SAFETY: the name is a C string.
+    let fd = unsafe { libc::memfd_create(c"hsa-sim-ipc".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and is nobody else's.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    let bytes = size.next_multiple_of(PAGE as u64);
+    file.set_len(bytes)?;
+    // SAFETY: these are the pages of an allocation, which stays while its owner makes a handle.
+    let contents = unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance(base as usize), bytes as usize) };
+    file.write_all_at(contents, 0)?;
+    map_at(base, bytes, &file)?;
+    Ok(file)
+}
+
+/// Maps a file in place of the pages at `base`.
+fn map_at(base: u64, bytes: u64, file: &File) -> io::Result<()> {
+    // SAFETY: the range is part of a mapping that the caller owns, and the file has as many bytes.
+    let mapped = unsafe {
+        libc::mmap(
+            ptr::with_exposed_provenance_mut(base as usize),
+            bytes as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Maps the memory that a handle names, for the agents of `access` and its owner.
+pub fn attach(machine: &Machine, handle: &HsaIpcHandle, size: usize, access: AgentMask) -> Result<u64, HsaStatus> {
+    let invalid = |_: io::Error| HsaStatus::ERROR_INVALID_ARGUMENT;
+    let name = Name::of(handle);
+    let bytes = name.size.next_multiple_of(PAGE as u64);
+    let owner = AgentIndex(name.owner as usize);
+    if owner.0 >= machine.agents.len() || ![name.size, bytes].contains(&(size as u64)) {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+    let path = format!("/proc/{}/fd/{}", name.process, name.fd);
+    let file = fs::OpenOptions::new().read(true).write(true).open(path).map_err(invalid)?;
+    let there = file.metadata().map_err(invalid)?;
+    if there.ino() != name.inode || there.len() != bytes {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+    let alignment = if owner == CPU { PAGE } else { crate::machine::DEVICE_BLOCK };
+    let out_of_resources = |_: io::Error| HsaStatus::ERROR_OUT_OF_RESOURCES;
+    let mapping = Mapping::reserve(bytes as usize, alignment, None).map_err(out_of_resources)?;
+    let base = mapping.base() as u64;
+    map_at(base, bytes, &file).map_err(out_of_resources)?;
+    machine.memory.insert(Allocation {
+        global_flags: if name.global_flags == 0 { HSA_GLOBAL_FLAG_COARSE_GRAINED } else { name.global_flags },
+        pointer_type: HsaPointerType::IPC,
+        mapping: Some(mapping),
+        ..Allocation::new(base, name.size, owner, access | AgentMask::of(owner))
+    });
+    Ok(base)
+}
+
+/// Unmaps attached memory.
+pub fn detach(machine: &Machine, base: u64) -> Result<(), HsaStatus> {
+    let removed = machine.memory.remove(base, |range| range.pointer_type == HsaPointerType::IPC);
+    removed.map(drop).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)
+}

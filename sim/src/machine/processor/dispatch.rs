@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Runs a kernel dispatch packet.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use hsa_abi::{
+    HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaStatus, KernargPreload, KernelDescriptor,
+    KernelDispatchPacket,
+};
+use sim_isa::Target;
+use sim_wave::{Caches, Fault, FaultKind, Finding, Launch, Line, Memory, Region, Sink, Watch};
+
+use crate::machine::Machine;
+use crate::machine::agent::AgentIndex;
+use crate::machine::code::loader::Segment;
+use crate::machine::memory::caches::Cached;
+use crate::machine::memory::hdp::{self, Accesses};
+use crate::machine::memory::map::MemoryMap;
+use crate::machine::processor::scratch;
+use crate::machine::product::occupancy;
+use crate::machine::product::performance::Instructions;
+use crate::machine::queue::Queue;
+use crate::machine::queue::packet::Failure;
+use crate::machine::queue::pm4::PlacedCommand;
+use crate::machine::report::counters::Counters;
+use crate::machine::report::findings::OfDispatch;
+use crate::machine::report::profile::Sources;
+use crate::machine::report::race::Place;
+
+/// A kernel that packets can name. Its code is decoded at its first dispatch.
+pub struct Kernel {
+    /// Agent that it is loaded for.
+    pub agent: AgentIndex,
+    /// Name, for messages.
+    pub name: String,
+    /// Address of the descriptor, by which packets name the kernel.
+    pub descriptor_address: u64,
+    /// Its descriptor.
+    pub descriptor: KernelDescriptor,
+    /// Debug information of its code object, if requested.
+    pub sources: Option<Arc<Sources>>,
+    code: Segment,
+    decoded: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
+    /// The decoded kernel from its first instruction on. `decoded` skips the first ones if a packet processor preloads
+    /// the arguments.
+    decoded_whole: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
+}
+
+/// Properties of a dispatch by a PM4 command.
+#[derive(Clone, Copy, Debug)]
+pub struct Commanded {
+    /// Number of dispatch commands before it in the buffer.
+    pub before: u64,
+    /// Number of waits for preceding kernels among the commands before it.
+    pub waits: u32,
+    /// Initial user SGPRs that the commands have set.
+    pub user_registers: [u32; 16],
+    /// Position of the command.
+    pub command: PlacedCommand,
+}
+
+impl Kernel {
+    /// Creates a kernel of an image. `code` is the segment that contains its entry point.
+    pub fn new(
+        agent: AgentIndex,
+        name: String,
+        descriptor_address: u64,
+        descriptor: KernelDescriptor,
+        code: Segment,
+    ) -> Self {
+        Self {
+            agent,
+            name,
+            descriptor_address,
+            descriptor,
+            sources: None,
+            code,
+            decoded: OnceLock::new(),
+            decoded_whole: OnceLock::new(),
+        }
+    }
+
+    /// Address of its first instruction.
+    pub fn entry(&self) -> u64 {
+        self.descriptor_address.wrapping_add_signed(self.descriptor.kernel_code_entry_byte_offset)
+    }
+
+    /// The instruction at an offset of its code, if it has been decoded.
+    pub fn line(&self, offset: u32) -> Option<Line> {
+        let mut line = self.decoded.get()?.as_ref().ok()?.line(offset);
+        line.source = self.source(line.pc);
+        Some(line)
+    }
+
+    /// Source file and line of the instruction at an address, if debug information is requested and has them.
+    pub fn source(&self, pc: u64) -> Option<String> {
+        self.sources.as_ref()?.locate([pc].into_iter()).pop()?
+    }
+
+    /// True if its waves may synchronize with others through memory.
+    pub fn synchronizes(&self) -> bool {
+        self.decoded.get().and_then(|kernel| kernel.as_ref().ok()).is_none_or(sim_wave::Kernel::synchronizes)
+    }
+
+    /// Number of lanes of a wave.
+    fn lanes(&self, target: Target) -> u32 {
+        let wave32 = self.descriptor.kernel_code_properties.enable_wavefront_size32() != 0;
+        if wave32 && !target.is_gfx9() { 32 } else { 64 }
+    }
+
+    /// True if the waves of a workgroup run on both compute units of a WGP.
+    fn has_two_units(&self, target: Target) -> bool {
+        !target.is_gfx9() && self.descriptor.compute_pgm_rsrc1.wgp_mode() != 0
+    }
+
+    /// Decodes the kernel, with the preload of arguments if a packet dispatches it. Commands state the start address,
+    /// so that nothing is skipped. The caller keeps the kernel's image mapped.
+    fn decode(&self, target: Target, is_commanded: bool) -> Result<&sim_wave::Kernel, &Fault> {
+        let is_whole = is_commanded && self.descriptor.kernarg_preload.length() != 0;
+        let mut descriptor = self.descriptor;
+        if is_whole {
+            descriptor.kernarg_preload = KernargPreload(0);
+        }
+        let load = || {
+            let code: *const u8 = std::ptr::with_exposed_provenance(self.code.base as usize);
+            // SAFETY: the segment lies in the kernel's image, which the caller keeps mapped; nobody
+            // writes code while it is decoded, or the host program would also break it on a GPU.
+            let code = unsafe { std::slice::from_raw_parts(code, self.code.size as usize) };
+            sim_wave::Kernel::load(target, self.code.base, code, &descriptor, self.descriptor_address, &self.name)
+        };
+        let decoded = if is_whole { &self.decoded_whole } else { &self.decoded };
+        decoded.get_or_init(load).as_ref().map_err(|fault| &**fault)
+    }
+}
+
+/// The memory map as one agent sees it.
+struct AgentMemory<'a> {
+    map: &'a MemoryMap,
+    accesses: Accesses<'a>,
+    agent: AgentIndex,
+    caches: Option<Cached<'a>>,
+}
+
+impl Memory for AgentMemory<'_> {
+    fn region(&self, address: u64) -> Option<Region> {
+        let range = self.map.reachable(address).filter(|range| range.access.has(self.agent))?;
+        let (readable, writable) = (!range.write_only.has(self.agent), !range.read_only.has(self.agent));
+        let bytes = self.accesses.flushed(&range, address)?;
+        let part = self.map.parts.around(address, range.base..range.base + range.size)?;
+        let bytes = bytes.start.max(part.start)..bytes.end.min(part.end);
+        let (base, size) = (bytes.start, bytes.end - bytes.start);
+        Some(Region { base, size, host: range.host + (base - range.base), readable, writable })
+    }
+
+    fn generation(&self) -> u64 {
+        self.map.generation()
+    }
+
+    fn caches(&self) -> Option<&dyn Caches> {
+        self.caches.as_ref().map(|caches| caches as _)
+    }
+}
+
+/// Runs the kernel of packet `id` over its grid, or only checks the packet if kernels do not run. `commanded` is set
+/// for a dispatch by a PM4 command, with an equivalent `packet`. The caller keeps memory mapped until the kernel ends.
+pub fn dispatch(
+    machine: &Machine,
+    queue: &Queue,
+    id: u64,
+    packet: &KernelDispatchPacket,
+    commanded: Option<Commanded>,
+) -> Result<(), Failure> {
+    let kernel = match machine.driver() {
+        None => machine.executables.kernel(packet.kernel_object),
+        Some(_) => machine.code.kernel(&machine.memory, queue.agent, packet.kernel_object),
+    };
+    let kernel = kernel.ok_or_else(|| {
+        Failure::new(
+            HsaStatus::ERROR_INVALID_CODE_OBJECT,
+            format!("packet {id}: kernel object {:#x} is no kernel of a frozen executable", packet.kernel_object),
+        )
+    })?;
+    check(machine, queue, packet, &kernel)?;
+    if !machine.config.execute || packet.grid_size.contains(&0) {
+        return Ok(());
+    }
+    let agent = machine.agents[queue.agent.0].target().map_or("cpu", |target| target.name);
+    let target = Target::from_processor(agent).ok_or_else(|| {
+        let text = format!("dispatch of kernel {}: {agent} cannot be executed yet", kernel.name);
+        Failure::new(HsaStatus::ERROR_INVALID_ISA, text)
+    })?;
+    let asks = packet.private_segment_size > 0;
+    if asks {
+        scratch::acquire(machine, queue, packet, kernel.lanes(target))?;
+    }
+    let caches = machine.agents[queue.agent.0].caches.as_ref();
+    let memory = AgentMemory {
+        map: &machine.memory,
+        accesses: Accesses::new(&machine.host_writes),
+        agent: queue.agent,
+        caches: caches.map(|caches| Cached {
+            caches,
+            machine,
+            first_unit: id.wrapping_add(queue.id).wrapping_add(commanded.map_or(0, |commanded| commanded.before)),
+            has_two_units: kernel.has_two_units(target),
+        }),
+    };
+    let decoded = kernel.decode(target, commanded.is_some()).map_err(|fault| failure(&memory, &kernel, fault))?;
+    let running = queue.watchdog.begin(&kernel);
+    let order = &machine.memory.order;
+    let (waits, command) = commanded.map_or((0, None), |commanded| (commanded.waits, Some(commanded.command)));
+    let number =
+        machine.config.checks.race.then(|| order.begin(machine, queue, Place { packet: id, waits }, &kernel, command));
+    let arguments = packet.kernarg_address..packet.kernarg_address + u64::from(kernel.descriptor.kernarg_size);
+    let (loaded, race) = (&*kernel, OnceLock::new());
+    let findings =
+        OfDispatch { machine, queue, dispatch: id, command, number, kernel: decoded, loaded, arguments, race };
+    let profile = machine.profiles.begin();
+    let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
+    let source = |pc| loaded.source(pc);
+    let trace = machine.config.trace.as_ref().and_then(|asked| {
+        let of = format!("dispatch {id} of {}", queue.describe(machine));
+        asked.begin((&loaded.name, &source), packet, &of)
+    });
+    let tracing = trace.as_ref().and_then(|trace| trace.listener()).map(Watch::Trace);
+    let watch = findings.checks().map(Watch::Checks).or(profiling).or(tracing);
+    let performance = &machine.agents[queue.agent.0].performance;
+    let instructions = performance.wants_instructions(queue.id).then(Instructions::default);
+    if instructions.is_some() && watch.is_some() {
+        let text =
+            "hardware counters of instructions count none beside HSA_SIM_CHECK, HSA_SIM_PROFILE or HSA_SIM_TRACE";
+        return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
+    }
+    let traces = &machine.agents[queue.agent.0].thread_trace;
+    let follower = traces.follow(queue.id, packet);
+    if follower.is_some() && (watch.is_some() || instructions.is_some()) {
+        let text = "thread traces have no instructions beside hardware counters of them, HSA_SIM_CHECK, \
+                    HSA_SIM_PROFILE or HSA_SIM_TRACE";
+        return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
+    }
+    let watch = watch.or(instructions.as_ref().map(|instructions| Watch::Count(instructions)));
+    let watch = watch.or(follower.as_ref().map(|follower| Watch::Steps(follower)));
+    let gpu = machine.agents[queue.agent.0].gpu.as_ref();
+    let demand = occupancy::Demand {
+        lanes: kernel.lanes(target),
+        registers: decoded.vector_registers() as u32,
+        has_two_units: kernel.has_two_units(target),
+    };
+    let launch = Launch {
+        packet: *packet,
+        packet_addr: queue.slot(id),
+        queue_addr: queue.address(),
+        dispatch_id: id,
+        user_registers: commanded.map(|commanded| commanded.user_registers),
+        threads: machine.config.threads,
+        resident: gpu.map_or(1, |gpu| occupancy::resident(gpu, target, packet, demand)),
+        gws: Some(&machine.agents[queue.agent.0].gws),
+        cancel: Some(running.flag()),
+        watch,
+    };
+    let start = Instant::now();
+    let counters =
+        sim_wave::run(decoded, &launch, &memory).map_err(|fault| match (&fault.kind, machine.config.timeout) {
+            (&FaultKind::Cancelled { begun, workgroups, .. }, Some(limit)) => {
+                if machine.config.checks.sync && begun < workgroups {
+                    findings.found(&waiting(&kernel, decoded, &fault, begun, workgroups));
+                }
+                let source = kernel.source(fault.pc).map_or(String::new(), |source| format!("; {source}"));
+                let text = format!("longer than HSA_SIM_TIMEOUT={} in one kernel: {fault}{source}", limit.as_secs());
+                Failure::new(HsaStatus::ERROR_EXCEPTION, text)
+            }
+            _ => failure(&memory, &kernel, &fault),
+        })?;
+    drop(running);
+    if let Some(number) = number {
+        order.end(number);
+    }
+    if let (Some(text), true) = (findings.race.get(), machine.config.checks.fatal) {
+        return Err(Failure::new(HsaStatus::ERROR_EXCEPTION, text.clone()));
+    }
+    let totals = &machine.counters;
+    let time = start.elapsed();
+    let nanoseconds = time.as_nanos() as u64;
+    performance.add(queue.id, packet, kernel.lanes(target), nanoseconds, instructions.as_ref());
+    traces.add(queue.id, packet, (kernel.entry(), &kernel.descriptor), kernel.lanes(target), follower);
+    Counters::add(&totals.execute_ns, nanoseconds);
+    Counters::add(&totals.wave_instructions, counters.wave_instructions);
+    Counters::add(&totals.global_accesses, counters.global_accesses);
+    Counters::add(&totals.workgroups, counters.workgroups);
+    Counters::add(&totals.waves, counters.waves);
+    if let Some(trace) = trace {
+        trace.end(&counters, time);
+    }
+    if let Some(profile) = profile {
+        machine.profiles.add(profile, &kernel, decoded, agent, &counters, time);
+    }
+    if asks { scratch::release(machine, queue) } else { Ok(()) }
+}
+
+/// Finding about a kernel that hangs although some of its workgroups have not begun: the GPU runs only as many
+/// workgroups at once as it holds, until they end.
+fn waiting(kernel: &Kernel, decoded: &sim_wave::Kernel, fault: &Fault, begun: u64, workgroups: u64) -> Finding {
+    let mut line = decoded.line((fault.pc - kernel.code.base) as u32);
+    line.source = kernel.source(line.pc);
+    Finding {
+        check: "sync",
+        what: format!(
+            "no forward progress: the wave was stopped at the time limit; {} of {workgroups} workgroups have not begun, \
+             because the GPU holds no more than the {begun} before them: a wait for a workgroup that has not begun is a \
+             deadlock",
+            workgroups - begun
+        ),
+        memory: None,
+        kernel: kernel.name.clone(),
+        code: decoded.code_hash(),
+        pc: line.pc,
+        line,
+        around: [None, None],
+        other: None,
+        workgroup: fault.workgroup,
+        wave: fault.wave,
+        lanes: 0,
+    }
+}
+
+/// Effect of a kernel's fault on its queue.
+fn failure(memory: &AgentMemory<'_>, kernel: &Kernel, fault: &Fault) -> Failure {
+    // A finding tells it itself.
+    let source = kernel.source(fault.pc).filter(|_| !matches!(fault.kind, FaultKind::Found(_)));
+    let told = source.map_or(fault.to_string(), |source| format!("{fault}; {source}"));
+    let status = match &fault.kind {
+        FaultKind::MemoryViolation { address, size, .. } => {
+            let range = memory.map.reachable(*address);
+            if let Some(range) = &range
+                && let Some(unflushed) = memory.accesses.unflushed(range, *address..*address + u64::from(*size))
+            {
+                return Failure::new(HsaStatus::ERROR, format!("{told}; {}", hdp::complaint(&unflushed, range)));
+            }
+            let present = memory.region(*address).is_some();
+            let reason = match present {
+                true => HSA_AMD_MEMORY_FAULT_READ_ONLY,
+                false => HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT,
+            };
+            let place = memory.map.describe(*address, memory.agent);
+            return Failure {
+                status: HsaStatus::ERROR_MEMORY_FAULT,
+                text: format!("{told}; {place}"),
+                memory_fault: Some((*address, reason)),
+            };
+        }
+        FaultKind::LdsOutOfBounds { .. } | FaultKind::ScratchOutOfBounds { .. } => {
+            HsaStatus::ERROR_MEMORY_APERTURE_VIOLATION
+        }
+        FaultKind::NotImplemented(_)
+        | FaultKind::InvalidEncoding(_)
+        | FaultKind::RegisterOutOfRange(_)
+        | FaultKind::PcOutOfRange(_) => HsaStatus::ERROR_ILLEGAL_INSTRUCTION,
+        _ => HsaStatus::ERROR_EXCEPTION,
+    };
+    Failure::new(status, told)
+}
+
+/// Checks the packet against the kernel's descriptor.
+fn check(machine: &Machine, queue: &Queue, packet: &KernelDispatchPacket, kernel: &Kernel) -> Result<(), Failure> {
+    let descriptor = &kernel.descriptor;
+    let malformed = |what: String| {
+        let text = format!("dispatch of kernel {}: {what}", kernel.name);
+        Err(Failure::new(HsaStatus::ERROR_INVALID_PACKET_FORMAT, text))
+    };
+    if kernel.agent != queue.agent {
+        return malformed(format!(
+            "it is loaded for agent {}, the queue is of agent {}",
+            kernel.agent.0, queue.agent.0
+        ));
+    }
+    if packet.group_segment_size < descriptor.group_segment_fixed_size {
+        return malformed(format!(
+            "group segment of {} bytes is less than the {} it uses",
+            packet.group_segment_size, descriptor.group_segment_fixed_size
+        ));
+    }
+    if packet.private_segment_size < descriptor.private_segment_fixed_size {
+        return malformed(format!(
+            "private segment of {} bytes is less than the {} it uses",
+            packet.private_segment_size, descriptor.private_segment_fixed_size
+        ));
+    }
+    check_arguments(machine, queue, packet, kernel)
+}
+
+/// Checks that the agent can read the kernel's arguments, and that host writes to them are flushed.
+fn check_arguments(
+    machine: &Machine,
+    queue: &Queue,
+    packet: &KernelDispatchPacket,
+    kernel: &Kernel,
+) -> Result<(), Failure> {
+    let size = u64::from(kernel.descriptor.kernarg_size);
+    let address = packet.kernarg_address;
+    if size == 0 {
+        return Ok(());
+    }
+    let dispatch = format_args!("dispatch of kernel {}", kernel.name);
+    if !address.is_multiple_of(16) {
+        return Err(Failure::new(
+            HsaStatus::ERROR_INVALID_PACKET_FORMAT,
+            format!("{dispatch}: kernel arguments at {address:#x} are not 16-byte aligned"),
+        ));
+    }
+    let range = machine
+        .memory
+        .reachable(address)
+        .filter(|range| range.access.has(queue.agent) && range.base + range.size - address >= size);
+    let Some(range) = range else {
+        return Err(Failure {
+            status: HsaStatus::ERROR_MEMORY_FAULT,
+            text: format!(
+                "{dispatch}: {size} bytes of kernel arguments at {address:#x} are not memory that \
+                 agent {} may access; {}",
+                queue.agent.0,
+                machine.memory.describe(address, queue.agent)
+            ),
+            memory_fault: Some((address, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT)),
+        });
+    };
+    if machine.agents[range.owner.0].gpu.as_ref().is_none_or(|gpu| gpu.memory.is_none()) {
+        machine.costs.add_kernargs(address, size);
+    }
+    let read = |start: u64, size: u64| {
+        let start: *const u8 = std::ptr::with_exposed_provenance((start - range.base + range.host) as usize);
+        let mut bytes = [0; _];
+        if start.addr().is_multiple_of(8) && size == bytes.len() as u64 {
+            for (i, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                // SAFETY: the bytes lie in the allocation just found, which stays mapped while the dispatch
+                // runs; volatile because the host may write neighbouring ones at the same time; aligned as just seen.
+                *word = unsafe { start.cast::<u64>().add(i).read_volatile() }.to_ne_bytes();
+            }
+        } else {
+            for (i, byte) in bytes.iter_mut().take(size as usize).enumerate() {
+                // SAFETY: as the words, of which a byte needs no alignment: bytes of the allocation, mapped, volatile.
+                *byte = unsafe { start.add(i).read_volatile() };
+            }
+        }
+        bytes
+    };
+    let stale = machine.agents[queue.agent.0].scalar_cache.lock().read(
+        (address, size),
+        (range.base, range.base + range.size),
+        read,
+    );
+    match stale {
+        None => Ok(()),
+        Some(byte) => Err(Failure::new(
+            HsaStatus::ERROR_INVALID_PACKET_FORMAT,
+            format!(
+                "{dispatch}: byte {} of the kernel arguments at {address:#x} was rewritten since the \
+                 agent last read it, and no packet with an acquire fence came after: the agent may \
+                 see the old value",
+                byte - address
+            ),
+        )),
+    }
+}
