@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use crate::Arguments;
 use crate::device_binaries;
 use crate::docs;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::imports;
 use crate::layout::Layout;
 use crate::lock_free;
@@ -18,8 +18,8 @@ use crate::setup;
 use crate::steps::Steps;
 use crate::widths;
 
-/// Formatting, imports, lints, documentation and its pages, and generated files that match their
-/// sources. Set-up must have made IREE's tree.
+/// Formatting, imports, lints, documentation and its pages, packages for crates.io, and generated files that match
+/// their sources. Set-up must have made IREE's tree.
 ///
 /// # Errors
 /// At the first check that does not hold.
@@ -40,7 +40,38 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     steps.step("Widths of comments", |_| widths::check(&layout.root))?;
     cargo("Lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     cargo("Documentation", &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])?;
+    packaging(layout, steps)?;
     device_binaries(layout, steps, device_binaries::DEFAULT_TOOLCHAIN)
+}
+
+/// Packages that programs outside of this project can use, in the order in which they are published.
+const PUBLISHED: [&str; 5] = ["hsa-abi", "amdgpu-code-object", "sim-isa", "sim-wave", "hsa-sim"];
+
+/// Packs [`PUBLISHED`] as for crates.io, without a build, and checks that each holds its licence and its read-me.
+fn packaging(layout: &Layout, steps: &Steps) -> Result<()> {
+    steps.step("Packages for crates.io", |step| {
+        let cargo = || {
+            let mut cargo = layout.cargo();
+            cargo.args(["package", "--locked", "--allow-dirty"]);
+            cargo
+        };
+        for name in PUBLISHED {
+            let mut list = cargo();
+            list.args(["--list", "--package", name]);
+            let listed = String::from_utf8_lossy(&step.capture(list)?).into_owned();
+            for file in ["LICENSE", "README.md"] {
+                if !listed.lines().any(|line| line == file) {
+                    return Err(Error::Failed(format!(
+                        "the package {name} holds no {file}: see `include` in its manifest"
+                    )));
+                }
+            }
+        }
+        let mut pack = cargo();
+        pack.arg("--no-verify").args(PUBLISHED.iter().flat_map(|name| ["--package", name]));
+        pack.arg("--target-dir").arg(layout.build.join("packages"));
+        step.run(pack)
+    })
 }
 
 /// Builds the book of `docs/`.
