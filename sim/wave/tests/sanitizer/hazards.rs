@@ -530,9 +530,9 @@ fn gfx1250_runs_vector_arithmetic_beside_matrix_ops() {
         (matrix("f32_16x16x32_f16", 8), 4),
         (matrix("f32_16x16x64_fp8_fp8", 8), 1),
         (matrix("i32_16x16x64_iu8", 8), 8),
-        (matrix("f32_16x16x128_f8f6f4", 16), 8),
-        (scaled.to_owned(), 8),
-        (matrix("f32_16x16x128_f8f6f4", 8) + " matrix_a_fmt:MATRIX_FMT_FP4 matrix_b_fmt:MATRIX_FMT_FP4", 4),
+        (matrix("f32_16x16x128_f8f6f4", 16), 4),
+        (scaled.to_owned(), 4),
+        (matrix("f32_16x16x128_f8f6f4", 8) + " matrix_a_fmt:MATRIX_FMT_FP4 matrix_b_fmt:MATRIX_FMT_FP4", 1),
     ] {
         for last in ["v_add_f32_e32 v0, v49, v1", "v_mov_b32_e32 v50, v1", "v_mov_b32_e32 v17, v1"] {
             counts_vectors(&first, vectors, last);
@@ -635,18 +635,28 @@ fn gfx950_waits_longer_behind_f64_and_before_exchanges() {
 }
 
 #[test]
-fn what_matrix_ops_wrote_in_part_counts_behind_the_whole() {
-    for (cpu, op) in [("gfx90a", "v_mfma_f32_16x16x4f32"), ("gfx942", "v_mfma_f32_16x16x4_f32")] {
-        needs(
-            cpu,
-            &format!(
-                "{op} v[12:15], v20, v28, v[12:15]
-                 {op} v[10:13], v21, v29, v[12:15]
-                 ? s_nop 6
-                 {op} v[10:13], v8, v16, v[10:13]"
-            ),
-            "v[10:13] is written by a matrix op and read by the next: 8 wait states",
+fn registers_that_are_added_to_count_for_their_last_writer() {
+    for (cpu, long, short) in [
+        ("gfx90a", "v_mfma_f32_16x16x4f32", "v_mfma_f32_4x4x1f32"),
+        ("gfx942", "v_mfma_f32_16x16x4_f32", "v_mfma_f32_4x4x1_16b_f32"),
+    ] {
+        // The second writes all that the third adds to.
+        let chain = format!(
+            "{long} v[12:15], v20, v28, v[12:15]
+             {long} v[10:13], v21, v29, v[12:15]
+             {long} v[8:11], v8, v16, v[10:13]"
         );
+        assert_eq!(found(cpu, &chain, false), [], "{cpu}");
+        // The second writes half of it, the first the other half.
+        let halves = format!(
+            "{long} v[8:11], v20, v28, v[8:11]
+             {short} v[12:15], v21, v29, v[12:15]
+             v_mov_b32_e32 v24, v25
+             v_mov_b32_e32 v26, v27
+             ? s_nop 4
+             {long} v[10:13], v4, v5, v[10:13]"
+        );
+        needs(cpu, &halves, "v[10:13] is written by a matrix op and read by the next: 8 wait states");
     }
 }
 

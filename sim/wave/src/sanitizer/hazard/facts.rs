@@ -92,6 +92,12 @@ impl Regs {
         self.first < other.first + other.count && other.first < self.first + self.count
     }
 
+    /// The registers of `whole` that are among these, a bit for each from the first one on.
+    pub fn part_of(self, whole: Regs) -> u64 {
+        let one = |n: u16| Regs { first: whole.first + n, count: 1 };
+        (0..whole.count).filter(|n| self.overlaps(one(*n))).fold(0, |bits, n| bits | 1 << n)
+    }
+
     pub fn is_scalar(self) -> bool {
         self.first >= Self::SCALARS
     }
@@ -425,19 +431,21 @@ fn passes(inst: &Inst) -> u8 {
     if is_half { full / 2 } else { full }
 }
 
-/// Passes of a matrix op of gfx1250 for which other ops must stay away from its registers, as LLVM 23 has them; LLVM 22
-/// has more for `16x16x64` of fp8 and bf8, and for sparse ones. `f8f6f4` takes longer where one of the factors is of 8
-/// bits. That the factors are integers the mnemonic says: the types of the row are those of registers.
+/// Passes of a matrix op of gfx1250 for which other ops must stay away from its registers, of stepping B0
+/// (ROCm/llvm-project pull requests 2915 and 3197): 4 cycles for `16x16x64` of fp8 and bf8, and for `f8f6f4` of two
+/// factors of 4 bits, which leave room for one op beside them. Stepping A0, and LLVM 22 and 24, have more. That the
+/// factors are integers the mnemonic says: the types of the row are those of registers.
 fn passes_of_wmma(inst: &Inst) -> u8 {
+    const FP4: u8 = 4;
     let name = inst.op.name();
     let is_integer = name.ends_with("_iu8") || name.ends_with("_iu4");
-    // `op_sel` and `op_sel_hi` are the formats, the first two of which have 8 bits.
-    let is_long = is_integer || inst.op == Op::VWmmaF3216x16x128F8f6f4 && (inst.op_sel < 2 || inst.op_sel_hi < 2);
-    let is_short = name.contains("_16x16x64_fp8") || name.contains("_16x16x64_bf8");
+    // `op_sel` and `op_sel_hi` are the formats.
+    let is_fp4 = inst.op == Op::VWmmaF3216x16x128F8f6f4 && inst.op_sel == FP4 && inst.op_sel_hi == FP4;
+    let is_short = is_fp4 || name.contains("_16x16x64_fp8") || name.contains("_16x16x64_bf8");
     match inst.op.has(Flags::SPARSE) {
         true if is_integer => 8,
         true => 4,
-        false if is_long => 16,
+        false if is_integer => 16,
         false if is_short => 2,
         false => 8,
     }

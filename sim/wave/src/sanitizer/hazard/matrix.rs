@@ -112,11 +112,19 @@ fn matrix_for_matrix(look: &Look) -> Option<Hazard> {
         let (other, first, states) = look.nearest(20, |facts| writes(facts, regs))?;
         finding(regs, (other, states), for_factor(look, first))
     };
-    // A write of a part counts even before a later write of the whole: compilers do so from LLVM 24 on, LLVM 22 checks
-    // the last one alone.
+    // Each register counts for its last writer. LLVM up to 23 looks at the nearest writer alone, and AMD's rocRoller
+    // (`XDLWrite90a`, `XDLWrite94x`) needs nothing once matrix ops have written the whole addend. LLVM 24 counts a
+    // writer of a part even before a later writer of the whole: docs/sim/checks.md, "hazard".
     let addend_of = |regs: Regs| {
-        let mut writers = look.within(20).filter(|(_, facts, _)| writes(facts, regs));
-        writers.find_map(|(other, first, states)| {
+        let mut covered = 0;
+        let writers = look.within(20).filter(|(_, facts, _)| writes(facts, regs));
+        let mut last = writers.filter(|(_, first, _)| {
+            let written = first.dst().map_or(0, |dst| dst.part_of(regs));
+            let is_last = written & !covered != 0;
+            covered |= written;
+            is_last
+        });
+        last.find_map(|(other, first, states)| {
             finding(regs, (other, states), for_addend(look, first, first.dst() == Some(regs)))
         })
     };
