@@ -45,7 +45,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
 }
 
 /// Packages that programs outside of this project can use, in the order in which they are published.
-const PUBLISHED: [&str; 5] = ["hsa-abi", "amdgpu-code-object", "sim-isa", "sim-wave", "hsa-sim"];
+const PUBLISHED: [&str; 6] = ["hsa-abi", "amdgpu-code-object", "sim-isa", "sim-wave", "sim-debug", "hsa-sim"];
 
 /// Packs [`PUBLISHED`] as for crates.io, without a build, and checks that each holds its licence and its read-me.
 fn packaging(layout: &Layout, steps: &Steps) -> Result<()> {

@@ -79,7 +79,7 @@ pub enum Packages {
 }
 
 /// The software GPU's packages and those that depend on them.
-const SIM: [&str; 5] = ["check-kernel", "hsa-sim", "hsakmt-sim", "sim-isa", "sim-wave"];
+const SIM: [&str; 6] = ["check-kernel", "hsa-sim", "hsakmt-sim", "sim-debug", "sim-isa", "sim-wave"];
 
 /// Runs the packages' tests, and prints the failed ones.
 ///

@@ -144,6 +144,12 @@ struct Common {
     /// changes; `,workgroup=X:Y:Z` and `,wave=N` behind it choose some of them
     #[arg(long, value_name = "DETAIL", conflicts_with_all = ["check", "profile"])]
     trace: Option<String>,
+    /// Runs under a debugger, with commands from standard input; `help` lists them. With checks, as without
+    #[arg(long, conflicts_with_all = ["profile", "trace", "seed"])]
+    debug: bool,
+    /// Runs under the debugger, with the commands of a file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["debug", "profile", "trace", "seed"])]
+    debug_script: Option<PathBuf>,
     /// With the check `wait`: delays some results of memory operations, chosen by this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -277,8 +283,15 @@ fn set_up(common: &Common, agent: &str) {
         env::set_var("HSA_SIM_AGENTS", agent);
         // What these say to others is not meant here.
         env::set_var("HSA_SIM_EXECUTE", "1");
-        for other in ["HSA_SIM_CHECK", "HSA_SIM_PROFILE"] {
+        for other in ["HSA_SIM_CHECK", "HSA_SIM_DEBUG", "HSA_SIM_PROFILE"] {
             env::remove_var(other);
+        }
+        if common.debug {
+            env::set_var("HSA_SIM_DEBUG", "console");
+        } else if let Some(path) = &common.debug_script {
+            let mut script = OsString::from("script:");
+            script.push(path);
+            env::set_var("HSA_SIM_DEBUG", script);
         }
         match (&common.profile, &common.trace) {
             (Some(file), _) => env::set_var("HSA_SIM_PROFILE", file),

@@ -11,7 +11,7 @@ use crate::machine::product::gpu::{self, Gpu};
 use crate::machine::product::rocr::Release;
 use crate::machine::report::findings::Asked;
 use crate::machine::report::profile::Wanted;
-use crate::machine::report::trace;
+use crate::machine::report::{debugger, trace};
 
 /// Settings, read once at the first `hsa_init`.
 #[derive(Debug)]
@@ -44,18 +44,21 @@ pub struct Config {
     pub profile: Option<Wanted>,
     /// Events of kernels to trace.
     pub trace: Option<trace::Asked>,
+    /// Debugger of kernels.
+    pub debug: Option<debugger::Asked>,
 }
 
 /// Prefix of the sim's variables.
 const PREFIX: &str = "HSA_SIM_";
 
 /// Variables' names without the prefix, including those of [`crate::inject`] and of the aqlprofile library.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "AGENTS",
     "CHECK",
     "CHECK_FATAL",
     "CHECK_OUTPUT",
     "COUNTERS",
+    "DEBUG",
     "EXECUTE",
     "FAIL",
     "LEAKS",
@@ -84,6 +87,9 @@ impl Config {
         let agents = variable("HSA_SIM_AGENTS")?.unwrap_or_else(|| "gfx1100".into());
         let gpus = gpu::parse(&agents).map_err(|error| format!("HSA_SIM_AGENTS={agents}: {error}"))?;
         let default_threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let debug = debug()?;
+        // Kernels under the debugger wait for its user, and always run in the same way.
+        let (is_debugged, timeout) = (debug.is_some(), number("HSA_SIM_TIMEOUT")?);
         let rocr = variable("HSA_SIM_ROCR")?.unwrap_or_else(|| "7.0".into());
         Ok(Self {
             gpus,
@@ -92,19 +98,23 @@ impl Config {
             // ROCR takes everything else for yes.
             interrupts: env::var_os("HSA_ENABLE_INTERRUPT").is_none_or(|value| value != "0"),
             execute: flag("HSA_SIM_EXECUTE", true)?,
-            threads: number("HSA_SIM_THREADS")?.map_or(default_threads, |n| (n as usize).max(1)),
+            threads: match number("HSA_SIM_THREADS")? {
+                _ if is_debugged => 1,
+                count => count.map_or(default_threads, |n| (n as usize).max(1)),
+            },
             strict: match variable("HSA_SIM_MEMORY")?.as_deref() {
                 None | Some("coherent") => false,
                 Some("strict") => true,
                 Some(value) => return Err(format!("HSA_SIM_MEMORY={value}: expected coherent or strict")),
             },
             seed: number("HSA_SIM_SEED")?,
-            timeout: number("HSA_SIM_TIMEOUT")?.filter(|&seconds| seconds > 0).map(Duration::from_secs),
+            timeout: timeout.filter(|&seconds| seconds > 0 && !is_debugged).map(Duration::from_secs),
             stats: env::var_os("HSA_SIM_STATS").map(PathBuf::from),
             leaks: flag("HSA_SIM_LEAKS", false)?,
             checks: checks()?,
             profile: profile()?,
             trace: trace()?,
+            debug,
         })
     }
 }
@@ -144,6 +154,18 @@ fn trace() -> Result<Option<trace::Asked>, String> {
             Err(format!("HSA_SIM_TRACE={text} and {other} cannot both be set"))
         }
         _ => Ok(Some(asked)),
+    }
+}
+
+/// Reads the debugger's user. The debugger observes the running kernel beside checks, but not beside others; delayed
+/// results of `HSA_SIM_SEED` would not come back when a workgroup goes back in time.
+fn debug() -> Result<Option<debugger::Asked>, String> {
+    let Some(text) = variable("HSA_SIM_DEBUG")? else { return Ok(None) };
+    let asked = debugger::Asked::parse(&text).map_err(|error| format!("HSA_SIM_DEBUG={text}: {error}"))?;
+    let others = ["HSA_SIM_PROFILE", "HSA_SIM_TRACE", "HSA_SIM_SEED"];
+    match others.into_iter().find(|name| env::var_os(name).is_some()) {
+        Some(other) => Err(format!("HSA_SIM_DEBUG={text} and {other} cannot both be set")),
+        None => Ok(Some(asked)),
     }
 }
 

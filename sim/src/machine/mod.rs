@@ -58,6 +58,7 @@ use queue::Queue;
 use queue::packet::Failure;
 use report::costs::{Cost, Costs};
 use report::counters::Counters;
+use report::debugger;
 use report::findings::{Asked, Findings};
 use report::leaks::Leaks;
 use report::profile::Profiles;
@@ -93,6 +94,8 @@ pub struct Machine {
     pub findings: Findings,
     /// Profiles of kernels.
     pub profiles: Profiles,
+    /// The debugger, if requested.
+    pub debugger: Option<sim_debug::Debugger>,
     /// Asynchronous callbacks to the program.
     pub events: Events,
     /// Handlers of signals.
@@ -277,6 +280,7 @@ impl Machine {
             costs: Costs::new(config.stats.is_some()),
             findings: Findings::new(config.checks.clone(), config.seed)?,
             profiles: Profiles::new(config.profile.clone())?,
+            debugger: config.debug.as_ref().map(debugger::Asked::open).transpose()?,
             config,
             memory: MemoryMap::default(),
             vmem: Vmem::default(),
@@ -423,6 +427,9 @@ impl Machine {
 
     /// Stops or reports kernels that run long.
     pub fn watch_kernels(&self) {
+        if self.debugger.is_some() {
+            return;
+        }
         for queue in &*self.queues.read() {
             if let Some(text) = queue.watchdog.look(self.config.timeout) {
                 eprintln!("hsa-sim: {}: {text}", queue.describe(self));

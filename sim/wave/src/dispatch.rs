@@ -7,19 +7,21 @@
 //! dispatch on one thread always runs in the same way.
 
 use crate::count::Count;
+use crate::debug::Debugger;
 use crate::fault::{Access, Fault, FaultKind};
 use crate::hardware::slot;
+use crate::journal::Journal;
 use crate::kernel::{Code, Kernel};
 use crate::launch::{Counters, Launch, MAX_WORKGROUP, Watch, lds_bytes};
 use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
-use crate::observer::{Observer, Off};
+use crate::observer::{Held, Observer, Off};
 use crate::profile::Profile;
 use crate::program::{PATIENCE, PATIENCE_WITH_CACHES, Program};
-use crate::sanitizer::{Sanitizer, Shared};
+use crate::sanitizer::{Checks, Sanitizer, Shared};
 use crate::steps::Steps;
 use crate::trace::Trace;
-use crate::wave::{Group, Named, Row, Wave};
+use crate::wave::{Group, Named, Row, State, Wave};
 use hsa_abi::KernelDispatchPacket;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,19 +72,56 @@ fn run_program<const L: usize>(
         }
         Some(Watch::Steps(sink)) => dispatch.run(|| Steps::new(program, sink)),
         Some(Watch::Checks(checks)) => {
-            let plan = kernel.plan(program);
-            // Who meets at other barriers than the workgroup's is not known.
-            let looks_for_races = checks.race && !plan.has_other_barriers;
-            let shared =
-                looks_for_races.then(|| Shared::new(&launch.packet, L as u32, kernel.start.is_split(), program.target));
-            let code = (program, plan, checks.init.map(|_| kernel.uses(program)));
-            let arguments = (launch.packet.kernarg_address, kernel.start.arguments_size());
-            let of = (launch.dispatch_id, arguments);
-            let counters = dispatch.run(|| Sanitizer::new(checks, &kernel.name, code, of, shared.as_ref()))?;
-            if let Some(shared) = &shared {
-                shared.tell(plan, checks.sink);
+            let checking = Checking::new(checks, kernel, program, launch);
+            let counters = dispatch.run(|| checking.observer())?;
+            checking.tell();
+            Ok(counters)
+        }
+        Some(Watch::Debug(debug, checks)) => {
+            let (plan, journal) = (kernel.plan(program), Journal::new(memory));
+            let dispatch = Dispatch::new(kernel, program, launch, &journal)?;
+            let checking = checks.map(|checks| Checking::new(checks, kernel, program, launch));
+            let code = (program, plan, kernel.registers.vector);
+            let observer = || Debugger::new(code, debug, &journal, checking.as_ref().map(Checking::observer));
+            let counters = dispatch.run(observer)?;
+            if let Some(checking) = &checking {
+                checking.tell();
             }
             Ok(counters)
+        }
+    }
+}
+
+/// Checks of a dispatch.
+struct Checking<'a, const L: usize> {
+    checks: Checks<'a>,
+    kernel: &'a Kernel,
+    program: &'a Program<L>,
+    launch: &'a Launch<'a>,
+    /// State of the check `race`.
+    shared: Option<Shared>,
+}
+
+impl<'a, const L: usize> Checking<'a, L> {
+    fn new(checks: Checks<'a>, kernel: &'a Kernel, program: &'a Program<L>, launch: &'a Launch<'a>) -> Self {
+        // Who meets at other barriers than the workgroup's is not known.
+        let looks_for_races = checks.race && !kernel.plan(program).has_other_barriers;
+        let shared =
+            looks_for_races.then(|| Shared::new(&launch.packet, L as u32, kernel.start.is_split(), program.target));
+        Self { checks, kernel, program, launch, shared }
+    }
+
+    fn observer(&self) -> Sanitizer<'_, L> {
+        let Self { checks, kernel, program, launch, .. } = *self;
+        let code = (program, kernel.plan(program), checks.init.map(|_| kernel.uses(program)));
+        let arguments = (launch.packet.kernarg_address, kernel.start.arguments_size());
+        Sanitizer::new(checks, &kernel.name, code, (launch.dispatch_id, arguments), self.shared.as_ref())
+    }
+
+    /// Tells the accesses of the finished dispatch.
+    fn tell(&self) {
+        if let Some(shared) = &self.shared {
+            shared.tell(self.kernel.plan(self.program), self.checks.sink);
         }
     }
 }
@@ -288,14 +327,6 @@ impl<'a, const L: usize, O: Observer<L>, F: Fn() -> O> Thread<'a, L, O, F> {
     }
 }
 
-/// State of a wave.
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    Ready,
-    AtBarrier,
-    Ended,
-}
-
 /// A running workgroup. Later workgroups reuse its storage.
 struct Worker<'a, const L: usize, O> {
     dispatch: &'a Dispatch<'a, L>,
@@ -389,8 +420,11 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
     /// Runs each wave until it ends, waits or yields, in turns.
     fn take_turns(&mut self, slice: u32) -> Result<bool, (FaultKind, usize)> {
         let mut left = slice;
-        let patience = if self.dispatch.memory.caches().is_some() { PATIENCE_WITH_CACHES } else { slice };
-        loop {
+        let are_exclusive = self.dispatch.memory.caches().is_some_and(|caches| caches.are_exclusive());
+        let patience = if are_exclusive { PATIENCE_WITH_CACHES } else { slice };
+        let Worker { observer, group, waves, states, .. } = self;
+        observer.resume(Held { waves: &mut waves[..states.len()], states, group });
+        'rounds: loop {
             // What the wave that spends most does in this round; a barrier costs something, too.
             let mut spent = 1;
             for index in 0..self.states.len() {
@@ -400,15 +434,35 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
                 if must_stop(self.dispatch) {
                     return Err((self.cancelled(), index));
                 }
+                let mut turn = patience;
+                let stop = loop {
+                    let wave = &mut self.waves[index];
+                    match self.dispatch.program.turn(wave, &mut self.group, self.number, turn, &mut self.observer) {
+                        Stop::Pause => {
+                            if self.pause(index, None)? {
+                                left = slice;
+                                continue 'rounds;
+                            }
+                            turn = self.waves[index].patience;
+                        }
+                        Stop::Fault(kind) => {
+                            if self.pause(index, Some(&kind))? {
+                                left = slice;
+                                continue 'rounds;
+                            }
+                            return Err((*kind, index));
+                        }
+                        stop => break stop,
+                    }
+                };
                 let state = &mut self.states[index];
                 let wave = &mut self.waves[index];
-                match self.dispatch.program.turn(wave, &mut self.group, self.number, patience, &mut self.observer) {
+                match stop {
                     Stop::End => {
                         *state = State::Ended;
                         self.group.ended();
                     }
                     Stop::Barrier => *state = State::AtBarrier,
-                    Stop::Fault(kind) => return Err((*kind, index)),
                     _ => {
                         if wave.patience != 0 {
                             spent = spent.max(SLEEP);
@@ -447,6 +501,10 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
                     return Ok(false);
                 }
                 self.observer.stuck(&self.waves[stuck], &self.group);
+                if self.pause(stuck, Some(&FaultKind::Deadlock))? {
+                    left = slice;
+                    continue;
+                }
                 return Err((FaultKind::Deadlock, stuck));
             }
             left = left.saturating_sub(spent);
@@ -454,6 +512,14 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
                 return Ok(false);
             }
         }
+    }
+
+    /// Shows the workgroup to the observer, for which a wave has stopped, or whose fault this is. Returns true if the
+    /// observer has put the workgroup into an earlier state.
+    fn pause(&mut self, wave: usize, fault: Option<&FaultKind>) -> Result<bool, (FaultKind, usize)> {
+        let Worker { observer, group, waves, states, .. } = self;
+        let held = Held { waves: &mut waves[..states.len()], states, group };
+        observer.paused(wave, fault, held).map_err(|kind| (kind, wave))
     }
 
     /// Fault of a workgroup that is cancelled.

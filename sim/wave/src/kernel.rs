@@ -144,6 +144,16 @@ impl Kernel {
         }
     }
 
+    /// Bytes of the instruction at an offset.
+    pub fn size(&self, offset: u32) -> u32 {
+        let (target, words) = match &self.code {
+            Code::Wave32(program) => (program.target, &program.words),
+            Code::Wave64(program) => (program.target, &program.words),
+        };
+        let words = words.get(offset as usize / 4..).unwrap_or_default();
+        sim_isa::decode(target, words).map_or(4, |inst| inst.size.into())
+    }
+
     /// True if its waves may synchronize with others through memory.
     pub fn synchronizes(&self) -> bool {
         match &self.code {

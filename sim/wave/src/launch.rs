@@ -2,6 +2,7 @@
 //! Parameters of a kernel's run, and counts of its dispatch.
 
 use crate::count::TakeTally;
+use crate::debug::Debug;
 use crate::gws::Gws;
 use crate::profile::Collect;
 use crate::sanitizer::Checks;
@@ -51,6 +52,8 @@ pub enum Watch<'a> {
     Count(&'a dyn TakeTally),
     /// Collects the executed instructions of waves in order.
     Steps(&'a dyn TakeSteps),
+    /// Runs under a debugger, with checks if any. [`Launch::threads`] is 1.
+    Debug(&'a dyn Debug, Option<Checks<'a>>),
 }
 
 /// Counts of a dispatch.

@@ -17,6 +17,7 @@
 mod caching;
 mod check;
 mod count;
+mod debug;
 mod dispatch;
 mod exec;
 mod fault;
@@ -24,6 +25,7 @@ mod flow;
 mod gws;
 mod hardware;
 mod hwreg;
+mod journal;
 mod kernel;
 mod launch;
 mod memory;
@@ -42,6 +44,7 @@ mod translate;
 mod wave;
 
 pub use count::{Kind, TakeTally, Tally};
+pub use debug::{Debug, Event, Go, Progresses, Stopped};
 pub use dispatch::run;
 pub use exec::is_implemented;
 pub use fault::{Access, Fault, FaultKind};

@@ -81,6 +81,11 @@ pub(crate) struct Caching {
 pub trait Caches: Sync {
     /// Acquires the caches for a turn of wave `wave` of workgroup `workgroup`, which ends when other waves run.
     fn turn(&self, workgroup: u64, wave: u32) -> Box<dyn Turn + '_>;
+
+    /// True if other workgroups cannot use the caches during a turn.
+    fn are_exclusive(&self) -> bool {
+        true
+    }
 }
 
 /// The caches during one wave's turn. No other wave uses them meanwhile.

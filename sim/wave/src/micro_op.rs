@@ -22,6 +22,8 @@ pub(crate) enum Stop {
     Fault(Box<FaultKind>),
     /// Go on at this address.
     Jump(u64),
+    /// The observer wants to look at the workgroup. The wave goes on with the same micro-operation.
+    Pause,
     /// The instruction cannot run, for the reason in the program's list of refusals.
     Refused,
 }

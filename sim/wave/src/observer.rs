@@ -2,8 +2,16 @@
 //! Observers of a running kernel. The run loop is generic over an [`Observer`]. [`Off`] does nothing, and its loop has
 //! no overhead.
 
+use crate::fault::FaultKind;
 use crate::micro_op::Step as Progress;
-use crate::wave::{Group, Wave};
+use crate::wave::{Group, State, Wave};
+
+/// A workgroup between turns of its waves.
+pub(crate) struct Held<'h, 'a, const L: usize> {
+    pub waves: &'h mut [Wave<L>],
+    pub states: &'h mut [State],
+    pub group: &'h mut Group<'a>,
+}
 
 /// Observer of the micro-operations of a workgroup's waves.
 pub(crate) trait Observer<const L: usize> {
@@ -21,6 +29,20 @@ pub(crate) trait Observer<const L: usize> {
 
     /// Called when a wave waits for a barrier that others will never signal.
     fn stuck(&mut self, _wave: &Wave<L>, _group: &Group<'_>) {}
+
+    /// Called when the waves' turns begin, or begin again after those of another workgroup.
+    #[inline(always)]
+    fn resume(&mut self, _held: Held<'_, '_, L>) {}
+
+    /// Called when a wave has stopped for the observer or, with its fault, for ever. Returns true if the workgroup is
+    /// in an earlier state now.
+    ///
+    /// # Errors
+    /// A fault that ends the dispatch.
+    #[inline(always)]
+    fn paused(&mut self, _wave: usize, _fault: Option<&FaultKind>, _held: Held<'_, '_, L>) -> Result<bool, FaultKind> {
+        Ok(false)
+    }
 }
 
 /// Observer that does nothing.

@@ -82,6 +82,14 @@ impl Group<'_> {
     }
 }
 
+/// State of a wave.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum State {
+    Ready,
+    AtBarrier,
+    Ended,
+}
+
 /// A named barrier: number of waves that must signal it, number of signals in this round, and completed rounds.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Named {
@@ -100,6 +108,7 @@ impl Named {
 }
 
 /// A wavefront of `L` lanes.
+#[derive(Clone)]
 pub(crate) struct Wave<const L: usize> {
     /// Vector registers: those allocated, then [`SPARE_ROWS`], then the program's constants.
     pub v: Vec<Row<L>>,

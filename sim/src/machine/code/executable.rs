@@ -153,7 +153,10 @@ impl Executables {
         }
         let code_object = HsaLoadedCodeObject { handle: self.handle() };
         let config = &machine.config;
-        let is_watched = config.profile.is_some() || config.trace.is_some() || config.checks != Asked::default();
+        let is_watched = config.profile.is_some()
+            || config.trace.is_some()
+            || config.debug.is_some()
+            || config.checks != Asked::default();
         // A kernel that is stopped at a time limit was stopped at some line.
         let are_wanted = is_watched || config.timeout.is_some();
         let sources = are_wanted.then(|| Arc::new(Sources::new(bytes, image.delta)));

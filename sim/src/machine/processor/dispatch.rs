@@ -25,6 +25,7 @@ use crate::machine::queue::Queue;
 use crate::machine::queue::packet::Failure;
 use crate::machine::queue::pm4::PlacedCommand;
 use crate::machine::report::counters::Counters;
+use crate::machine::report::debugger;
 use crate::machine::report::findings::OfDispatch;
 use crate::machine::report::profile::Sources;
 use crate::machine::report::race::Place;
@@ -41,6 +42,8 @@ pub struct Kernel {
     pub descriptor: KernelDescriptor,
     /// Debug information of its code object, if requested.
     pub sources: Option<Arc<Sources>>,
+    /// Its instructions for a debugger, made at the first dispatch.
+    for_debugger: OnceLock<Arc<sim_debug::Code>>,
     code: Segment,
     decoded: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
     /// The decoded kernel from its first instruction on. `decoded` skips the first ones if a packet processor preloads
@@ -76,6 +79,7 @@ impl Kernel {
             descriptor_address,
             descriptor,
             sources: None,
+            for_debugger: OnceLock::new(),
             code,
             decoded: OnceLock::new(),
             decoded_whole: OnceLock::new(),
@@ -215,8 +219,13 @@ pub fn dispatch(
         machine.config.checks.race.then(|| order.begin(machine, queue, Place { packet: id, waits }, &kernel, command));
     let arguments = packet.kernarg_address..packet.kernarg_address + u64::from(kernel.descriptor.kernarg_size);
     let (loaded, race) = (&*kernel, OnceLock::new());
+    let debugged = machine.debugger.as_ref().map(|debugger| {
+        let code = kernel.for_debugger.get_or_init(|| Arc::new(debugger::code(&kernel, decoded)));
+        debugger.begin(Arc::clone(code))
+    });
+    let debug = debugged.as_ref();
     let findings =
-        OfDispatch { machine, queue, dispatch: id, command, number, kernel: decoded, loaded, arguments, race };
+        OfDispatch { machine, queue, dispatch: id, command, number, kernel: decoded, loaded, arguments, race, debug };
     let profile = machine.profiles.begin();
     let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
     let source = |pc| loaded.source(pc);
@@ -225,19 +234,22 @@ pub fn dispatch(
         asked.begin((&loaded.name, &source), packet, &of)
     });
     let tracing = trace.as_ref().and_then(|trace| trace.listener()).map(Watch::Trace);
-    let watch = findings.checks().map(Watch::Checks).or(profiling).or(tracing);
+    let watch = match &debugged {
+        Some(debugged) => Some(Watch::Debug(debugged, findings.checks())),
+        None => findings.checks().map(Watch::Checks).or(profiling).or(tracing),
+    };
     let performance = &machine.agents[queue.agent.0].performance;
     let instructions = performance.wants_instructions(queue.id).then(Instructions::default);
     if instructions.is_some() && watch.is_some() {
-        let text =
-            "hardware counters of instructions count none beside HSA_SIM_CHECK, HSA_SIM_PROFILE or HSA_SIM_TRACE";
+        let text = "hardware counters of instructions count none beside HSA_SIM_CHECK, HSA_SIM_DEBUG, \
+                    HSA_SIM_PROFILE or HSA_SIM_TRACE";
         return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
     }
     let traces = &machine.agents[queue.agent.0].thread_trace;
     let follower = traces.follow(queue.id, packet);
     if follower.is_some() && (watch.is_some() || instructions.is_some()) {
         let text = "thread traces have no instructions beside hardware counters of them, HSA_SIM_CHECK, \
-                    HSA_SIM_PROFILE or HSA_SIM_TRACE";
+                    HSA_SIM_DEBUG, HSA_SIM_PROFILE or HSA_SIM_TRACE";
         return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
     }
     let watch = watch.or(instructions.as_ref().map(|instructions| Watch::Count(instructions)));

@@ -172,6 +172,8 @@ pub struct OfDispatch<'a> {
     pub arguments: Range<u64>,
     /// Text of a race with another dispatch.
     pub race: OnceLock<String>,
+    /// The dispatch in the debugger, if there is one.
+    pub debug: Option<&'a sim_debug::Dispatch<'a>>,
 }
 
 impl OfDispatch<'_> {
@@ -228,6 +230,9 @@ impl Sink for OfDispatch<'_> {
             let queue = self.queue.describe(self.machine);
             eprintln!("hsa-sim: {finding}; dispatch {} of {queue}{command}", self.dispatch);
             findings.write(&self.to_json(finding));
+            if let Some(debug) = self.debug {
+                debug.found(&finding.to_string());
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 
 pub mod costs;
 pub mod counters;
+pub mod debugger;
 pub mod findings;
 pub mod leaks;
 pub mod profile;

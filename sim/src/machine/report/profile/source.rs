@@ -25,11 +25,20 @@ impl Sources {
     /// Returns the file name and line of each instruction at these addresses. Malformed debug information gives no
     /// lines.
     pub fn locate(&self, addresses: impl Iterator<Item = u64>) -> Vec<Option<String>> {
+        let named = |(file, line): (String, u32)| {
+            let file = Path::new(&file).file_name()?.to_string_lossy().into_owned();
+            Some(format!("{file}:{line}"))
+        };
+        self.positions(addresses).into_iter().map(|position| position.and_then(named)).collect()
+    }
+
+    /// Returns the path and line of each instruction at these addresses, as [`Sources::locate`] does.
+    pub fn positions(&self, addresses: impl Iterator<Item = u64>) -> Vec<Option<(String, u32)>> {
         let context = self.context();
         let locate = |address: u64| {
             let location = context.as_ref()?.find_location(address.wrapping_add_signed(-self.delta)).ok()??;
-            let file = Path::new(location.file?).file_name()?.to_string_lossy().into_owned();
-            Some(format!("{file}:{}", location.line?))
+            // Line 0 is code without a line (DWARF 5, 6.2.2).
+            Some((location.file?.to_owned(), location.line.filter(|line| *line != 0)?))
         };
         addresses.map(locate).collect()
     }
