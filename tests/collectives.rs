@@ -272,6 +272,31 @@ fn programs_may_make_channels_at_every_call() {
     assert!(ours < 60, "{ours} threads of collectives");
 }
 
+/// Each of two threads makes a rank on the same device, and both wait for each other.
+#[test]
+fn two_ranks_of_one_device_meet() {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
+    let id = format!("tcp://{address}");
+    let rig = Rig::with(&[("collective_timeout", "20")]);
+    let channels = std::thread::scope(|scope| {
+        let connect = |rank| {
+            scope.spawn({
+                let (rig, id) = (&rig, &id);
+                move || Channel::create(rig, id, rank, 2).unwrap()
+            })
+        };
+        [0, 1].map(connect).map(|rank| rank.join().expect("a channel"))
+    });
+    let buffers = [1, 2].map(|value| {
+        let buffer = rig.buffer(4);
+        rig.write(&buffer, 0, &[value, 0, 0, 0]);
+        buffer
+    });
+    let done = [0, 1].map(|rank| reduce(&rig, &channels[rank], &buffers[rank], &[]));
+    done.iter().for_each(|done| wait(done, 1).unwrap());
+    assert_eq!(buffers.map(|buffer| rig.read(&buffer, 0, 1)), [[3], [3]]);
+}
+
 /// Executes one reduction on a rank.
 fn reduce(rig: &Rig, channel: &Channel, buffer: &BufferRef, waits: &[(&SemaphoreRef, u64)]) -> SemaphoreRef {
     let (recording, done) = (Recording::begin(rig, Mode::OneShot, 0), rig.semaphore());

@@ -17,6 +17,7 @@ use crate::core::profile::EventInfo;
 use crate::core::program::execute::Execute;
 use crate::core::queue::Queue;
 use crate::core::queue::host_call::HostCall;
+use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::submit::{submit, submit_host};
 use crate::core::queue::trace::host::HostTrace;
 use crate::ffi::host_call::HostFunction;
@@ -329,7 +330,8 @@ impl Device {
                 let (files, device) = (self.files().clone(), self.weak());
                 let info = || EventInfo::one(transfer.direction.kind(), transfer.length as u64);
                 let trace = HostTrace::new(queue, info, waits.len(), signals.len());
-                submit_host(queue, waits, signals, move |signals| files.run(transfer, signals, device, trace))
+                let run = move |signals| files.run(transfer, signals, device, trace);
+                submit_host(queue, waits, signals, HostTask::boxed(run)?)
             }
         }
     }
@@ -354,7 +356,7 @@ impl Device {
         // SAFETY: the caller's array of four, and its function, given to be called on any thread (`iree/hal/device.h`).
         let (function, args) = unsafe { (HostFunction::new(call), args.cast::<[u64; 4]>().read()) };
         let call = HostCall::new(function, (self.weak(), 1 << queue.ordinal()), args, non_blocking, trace);
-        submit_host(queue, waits, signals, |signals| call.run(signals))
+        submit_host(queue, waits, signals, HostTask::Call(call))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the slot's arguments")]

@@ -25,6 +25,7 @@ use crate::core::program::Program;
 use crate::core::program::execute::Execute;
 use crate::core::program::recorder::Recorder;
 use crate::core::queue::Queue;
+use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::signal_list::SignalList;
 use crate::core::queue::submit::{submit, submit_host};
 use crate::core::queue::trace::host::HostTrace;
@@ -39,11 +40,15 @@ use crate::ffi::{
 /// the same communicator. They live as long as the device. Dropping this ends operations that wait for other ranks.
 #[derive(Debug, Default)]
 pub struct DeviceChannels {
-    communicators: Mutex<HashMap<Request, Arc<Communicator>>>,
+    places: Mutex<HashMap<Request, Place>>,
 }
 
+/// The communicator of a request, none before it is connected. Its lock is held while it connects.
+type Place = Arc<Mutex<Option<Arc<Communicator>>>>;
+
 impl DeviceChannels {
-    /// The communicator for `request`, made at the first call.
+    /// The communicator for `request`, made at the first call. Other calls for the same request wait meanwhile, those
+    /// for other requests do not: two ranks of one device, made by two threads, wait for each other.
     ///
     /// # Errors
     /// As for [`bootstrap::connect`].
@@ -53,21 +58,27 @@ impl DeviceChannels {
         options: &Options,
         provider: Option<&dyn Provider>,
     ) -> Result<Arc<Communicator>> {
-        let mut communicators = self.communicators.lock();
-        if let Some(known) = communicators.get(&request) {
+        let place = self.places.lock().entry(request.clone()).or_default().clone();
+        let mut communicator = place.lock();
+        if let Some(known) = &*communicator {
             return Ok(known.clone());
         }
         let timeout = Duration::from_secs(options.collective_timeout);
         let settings = Settings { engine: options.collective_engine, timeout };
-        let made = bootstrap::connect(&request, &settings, provider)?;
-        communicators.insert(request, made.clone());
-        Ok(made)
+        let made = bootstrap::connect(&request, &settings, provider).inspect_err(|_| {
+            let mut places = self.places.lock();
+            // The map and this call have it: nobody else waits for it.
+            if Arc::strong_count(&place) == 2 {
+                places.remove(&request);
+            }
+        })?;
+        Ok(communicator.insert(made).clone())
     }
 }
 
 impl Drop for DeviceChannels {
     fn drop(&mut self) {
-        for communicator in self.communicators.get_mut().values() {
+        for communicator in self.places.get_mut().values().filter_map(|place| place.lock().clone()) {
             communicator.cancel();
         }
     }
@@ -320,9 +331,8 @@ impl StagesExecution<'_> {
         let job = Job { operations, queue, device, files, affinity: self.affinity(), trace };
         // Its place among the operations of the communicator is that of this submission, whenever the waits are over.
         let ticket = communicator.reserve();
-        submit_host(self.queue, waits, signals, move |signals| {
-            ticket.run(move |communicator| job.run(communicator, signals));
-        })
+        let run = move |signals| ticket.run(move |communicator| job.run(communicator, signals));
+        submit_host(self.queue, waits, signals, HostTask::boxed(run)?)
     }
 }
 

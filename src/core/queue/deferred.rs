@@ -110,8 +110,8 @@ impl Resumption {
 #[derive(Debug)]
 pub struct Deferred {
     queue: Arc<Queue>,
-    /// The index of the submission in the queue's list of deferred submissions.
-    place: usize,
+    /// The index of the submission in the queue's list of deferred submissions, under whose lock it is used.
+    place: AtomicUsize,
     /// Outstanding waits, plus one while they are being armed.
     outstanding: AtomicUsize,
     ready: Mutex<Option<PendingSubmission>>,
@@ -141,13 +141,6 @@ impl Deferred {
         let (work, mut list) = (make()?, SmallVec::new());
         fallible::make_room(&mut list, waits.len())?;
         let signals = SignalList::retain(signals)?;
-        let place = match queue.backlog.deferred.lock().reserve() {
-            Ok(place) => place,
-            Err(status) => {
-                signals.release_unsignaled();
-                return Err(status);
-            }
-        };
         let wait = |(semaphore, value): (Semaphore<'_>, u64)| Wait {
             semaphore: semaphore.retain(),
             value,
@@ -156,7 +149,7 @@ impl Deferred {
         list.extend(waits.iter().map(wait));
         let deferred = Arc::new(Self {
             queue: queue.clone(),
-            place,
+            place: AtomicUsize::new(0),
             outstanding: AtomicUsize::new(1),
             ready: Mutex::new(Some(PendingSubmission {
                 work,
@@ -169,7 +162,13 @@ impl Deferred {
             waits: list,
         });
         // Where shutdown finds it.
-        queue.backlog.deferred.lock().insert(deferred.clone());
+        let inserted = queue.backlog.deferred.lock().insert(&deferred);
+        if let Err(status) = inserted {
+            if let Some(ready) = deferred.ready.lock().take() {
+                ready.signals.release_unsignaled();
+            }
+            return Err(status);
+        }
         deferred.arm();
         Ok(())
     }
@@ -193,7 +192,7 @@ impl Deferred {
 
     /// The index of the submission in the queue's list.
     pub fn place(&self) -> usize {
-        self.place
+        self.place.load(Ordering::Relaxed)
     }
 
     /// Ends one wait. If it failed, ends the other waits, too.
@@ -276,25 +275,24 @@ impl DeferredList {
         self.places.len() == self.free.len()
     }
 
-    /// Reserves an index for a deferred submission.
+    /// Puts a deferred submission at a free index, so that shutdown can cancel it.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    fn reserve(&mut self) -> Result<usize> {
+    fn insert(&mut self, deferred: &Arc<Deferred>) -> Result<()> {
         let Self { places, free } = self;
-        if let Some(place) = free.pop() {
-            return Ok(place);
-        }
-        places.try_push(None)?;
-        // There is none free: room for all of them, which are given back when no error can be.
-        free.make_room(places.len()).inspect_err(|_| drop(places.pop()))?;
-        Ok(places.len() - 1)
-    }
-
-    /// Puts a deferred submission at its index, so that shutdown can cancel it.
-    fn insert(&mut self, deferred: Arc<Deferred>) {
-        let place = deferred.place();
-        self.places[place] = Some(deferred);
+        let place = match free.pop() {
+            Some(place) => place,
+            None => {
+                places.try_push(None)?;
+                // There is none free: room for all of them, which are given back when no error can be.
+                free.make_room(places.len()).inspect_err(|_| drop(places.pop()))?;
+                places.len() - 1
+            }
+        };
+        deferred.place.store(place, Ordering::Relaxed);
+        places[place] = Some(deferred.clone());
+        Ok(())
     }
 
     /// The first deferred submission at `place` or a higher index.

@@ -81,3 +81,18 @@ impl EpochSignal {
         self.has_ended.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rig, queue};
+
+    #[test]
+    fn an_epoch_is_complete_with_its_own_decrement() {
+        let rig = Rig::new();
+        let (queue, _semaphore) = queue(&rig);
+        let epochs = EpochSignal::new(queue.gpu().agent().library()).expect("a signal");
+        epochs.signal().store(EPOCH_INITIAL_VALUE - 1);
+        assert_eq!([1, 2].map(|epoch| epochs.is_complete(epoch)), [true, false]);
+    }
+}

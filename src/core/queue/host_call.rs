@@ -30,12 +30,13 @@ impl HostCall {
         Self { function, device, affinity, args, non_blocking, trace }
     }
 
-    /// Calls the function, and signals or fails `signals` according to its result. Releases the device before the
-    /// semaphores advance, so that an application thread that waits for them and then releases the device destroys it
-    /// itself.
-    pub fn run(mut self, signals: SignalList) {
+    /// Calls the function, and fails or leaves `signals` according to its result; returns those that the caller is to
+    /// advance. Releases the device before the semaphores advance, so that an application thread that waits for them
+    /// and then releases the device destroys it itself.
+    pub fn run(mut self, signals: SignalList) -> Option<SignalList> {
         let Some(device) = self.device.upgrade() else {
-            return signals.fail(status!(CANCELLED, "the device was destroyed before the host call was made"));
+            signals.fail(status!(CANCELLED, "the device was destroyed before the host call was made"));
+            return None;
         };
         self.trace.begin();
         if self.non_blocking {
@@ -43,15 +44,16 @@ impl HostCall {
             // Nobody can see what it returns: the semaphores have advanced.
             let result = self.function.call((&device, self.affinity), &self.args, SignalList::default().iter());
             self.trace.end(result.as_ref().err().map(Status::code));
-            return;
+            return None;
         }
         let result = self.function.call((&device, self.affinity), &self.args, signals.iter());
         self.trace.end(result.as_ref().err().map(Status::code));
         drop(device);
         match result {
-            Ok(()) => signals.signal(),
+            Ok(()) => return Some(signals),
             Err(status) if status.code() == Code::DEFERRED => signals.release_unsignaled(),
             Err(status) => signals.fail(status),
         }
+        None
     }
 }

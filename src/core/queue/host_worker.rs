@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::core::queue::host_call::HostCall;
 use crate::core::queue::signal_list::SignalList;
-use crate::ffi::{fallible, thread, zone};
+use crate::ffi::{Result, fallible, thread, zone};
 
 /// Tasks that run at a time while tasks end.
 const WIDTH: usize = 16;
@@ -36,10 +37,43 @@ const SPIN: Duration = Duration::from_micros(20);
 thread_local! {
     /// The pool whose task this thread runs.
     static SERVING: Cell<*const Pool> = const { Cell::new(std::ptr::null()) };
+    /// True while this thread's task signals its semaphores as its last act.
+    static IS_ENDING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A task. It is called with the semaphores that it signals.
-pub type HostTask = Box<dyn FnOnce(SignalList) + Send>;
+pub enum HostTask {
+    /// A host call. In place, because one thread would allocate and another free its memory, for which they would
+    /// contend.
+    Call(HostCall),
+    /// Any other work.
+    Other(Box<dyn FnOnce(SignalList) + Send>),
+}
+
+impl HostTask {
+    /// A task that calls `work`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub fn boxed(work: impl FnOnce(SignalList) + Send + 'static) -> Result<Self> {
+        Ok(Self::Other(fallible::boxed(work)?))
+    }
+
+    /// Runs the task. The semaphores of a host call advance last: tasks that wait for them are left to this thread,
+    /// which is about to look at the queued ones. No other thread is woken, so that a chain of calls stays on one. The
+    /// callbacks that run here must not block (`iree/async/semaphore.h`, "Timepoint callbacks").
+    fn run(self, signals: SignalList) {
+        match self {
+            Self::Other(work) => work(signals),
+            Self::Call(call) => {
+                if let Some(signals) = call.run(signals) {
+                    IS_ENDING.set(true);
+                    signals.signal();
+                }
+            }
+        }
+    }
+}
 
 /// The host threads of one logical device. When dropped, it does not wait for running tasks.
 #[derive(Debug, Clone)]
@@ -112,6 +146,7 @@ impl HostWorker {
             self.0.has_tasks.store(true, Ordering::Relaxed);
         }
         state.tasks.push_back((task, signals));
+        state.attending |= IS_ENDING.get() && SERVING.get() == Arc::as_ptr(&self.0);
         match self.0.ensure_worker(&mut state) {
             Err(error) if state.threads == 0 => {
                 let task = state.tasks.pop_back();
@@ -210,8 +245,9 @@ impl Pool {
                 // guards have failed what it had promised.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                     zone!("host call");
-                    task(signals)
+                    task.run(signals)
                 }));
+                IS_ENDING.set(false);
                 state = self.lock();
                 state.running -= 1;
                 state.progress = Some(Instant::now());
@@ -242,7 +278,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     fn run(worker: &HostWorker, task: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        worker.run(Box::new(|_| task()), SignalList::default())
+        worker.run(HostTask::Other(Box::new(|_| task())), SignalList::default())
     }
 
     #[test]
@@ -253,6 +289,27 @@ mod tests {
         run(&worker, move || done.send(take.recv().unwrap()).unwrap()).unwrap();
         run(&worker, move || give.send(7).unwrap()).unwrap();
         assert_eq!(finished.recv(), Ok(7));
+        worker.close();
+    }
+
+    /// There is no thread that could be woken, so that one would be started, which shows in their number.
+    #[test]
+    fn a_chain_of_calls_stays_on_one_thread() {
+        let worker = HostWorker::with_stall(Duration::MAX);
+        let (done, finished) = channel();
+        let next = worker.clone();
+        run(&worker, move || {
+            IS_ENDING.set(true);
+            for _ in 0..2 {
+                let done = done.clone();
+                run(&next, move || done.send(std::thread::current().id()).unwrap()).unwrap();
+            }
+            assert_eq!(next.0.lock().threads, 1, "nothing was started for what this thread comes to");
+            done.send(std::thread::current().id()).unwrap();
+        })
+        .unwrap();
+        let ids: Vec<_> = (0..3).map(|_| finished.recv().unwrap()).collect();
+        assert_eq!(ids[0], ids[1]);
         worker.close();
     }
 

@@ -12,6 +12,7 @@ use crate::core::gpu::{Gpu, coherent};
 use crate::core::queue::deferred::{Deferred, PendingSubmission, Resumption, RingWaiter, Work};
 use crate::core::queue::emitter::{Emitter, SinglePacketSpace};
 use crate::core::queue::epoch_wait::{EpochWaits, QueueOrdering};
+use crate::core::queue::host_worker::HostTask;
 use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
 use crate::core::queue::record::{Record, RingEnds};
 use crate::core::queue::retained::RetainedSet;
@@ -280,12 +281,12 @@ pub fn submit_host(
     queue: &Arc<Queue>,
     waits: SemaphoreList<'_>,
     signals: SemaphoreList<'_>,
-    task: impl FnOnce(SignalList) + Send + 'static,
+    task: HostTask,
 ) -> Result<()> {
     queue.check_alive()?;
     match waits::are_reached(waits) {
-        Ok(true) => queue.run_on_host(fallible::boxed(task)?, SignalList::retain(signals)?),
-        Ok(false) => Deferred::arm_all(queue, waits, signals, || Ok(Work::Host(fallible::boxed(task)?)))?,
+        Ok(true) => queue.run_on_host(task, SignalList::retain(signals)?),
+        Ok(false) => Deferred::arm_all(queue, waits, signals, || Ok(Work::Host(task)))?,
         Err(failure) => fail(signals, failure),
     }
     Ok(())
