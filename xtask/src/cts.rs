@@ -232,7 +232,7 @@ fn run_program(layout: &Layout, step: &Step, options: &Options, program: &'stati
     let mut cases = Vec::new();
     for repetition in 1..=options.repeat {
         let mut run = command("--gtest_color=no");
-        // Each repetition perturbs the order of what has none in its own way.
+        // Each repetition perturbs the order of unordered packets in its own way.
         let seed = (options.repeat > 1).then(|| format!("HSA_SIM_SEED={repetition}"));
         if seed.is_some() {
             step.note(&format!("{repetition} of {}", options.repeat));

@@ -27,13 +27,16 @@ const BOOK: &str = "docs/";
 /// The book's table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
+/// Folders of workflows. Their commands are checked like the commands of pages.
+const WORKFLOWS: [&str; 2] = ["docs/using", ".github/workflows"];
+
 /// The page of the software GPU's variables.
 const VARIABLES: &str = "docs/sim/variables.md";
 
 /// Folders that hold no documentation of the project.
 const SKIPPED: [&str; 3] = ["build", "target", "corpus"];
 
-/// The archive's file: its links are those of the archive.
+/// The archive's read-me, whose links are relative to the archive.
 const ARCHIVE: &str = "xtask/src/dist/README.md";
 
 /// Words in a cell of a table, at most.
@@ -267,7 +270,7 @@ fn commands(path: &str, page: &Page, command: &Command, kernel_flags: &BTreeSet<
             if words.is_empty() {
                 continue;
             }
-            let is_short = |word: &str| word.contains('…') || word.contains('<');
+            let is_short = |word: &str| word.contains(['…', '<', '$']);
             let is_kernel = words.first().is_some_and(|word| word == "check-kernel");
             let arguments = std::iter::once("cargo xtask").chain(words.iter().map(String::as_str));
             if let Err(error) = command.clone().try_get_matches_from(arguments) {
@@ -352,7 +355,7 @@ impl Names {
         self.0.entry(kind).or_default().extend(names.into_iter().map(Into::into));
     }
 
-    /// Adds those of a source file of the software GPU: literals `"HSA_SIM_…"`, the arrays of checks and of costs, and
+    /// Adds the names in a source file of the software GPU: literals `"HSA_SIM_…"`, the arrays of checks and of costs, and
     /// the text that lists agent settings. Tests at the file's end do not count.
     fn add_sim(&mut self, source: &str) {
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
@@ -468,6 +471,11 @@ pub fn check(root: &Path, command: &Command) -> Result<()> {
         if !LONG_CELLS.contains(&path.as_str()) {
             wrong.extend(cells(path, page));
         }
+    }
+    for folder in WORKFLOWS {
+        read(root, &root.join(folder), ".yml", &mut |path, text| {
+            wrong.extend(commands(&path, &Page::parse(&text), command, &kernel_flags));
+        })?;
     }
     match wrong.len() {
         0 => Ok(()),

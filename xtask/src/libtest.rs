@@ -78,7 +78,7 @@ pub enum Packages {
     All,
 }
 
-/// The software GPU's packages and those that depend on them.
+/// Packages of the software GPU, and packages that depend on them.
 const SIM: [&str; 6] = ["check-kernel", "hsa-sim", "hsakmt-sim", "sim-debug", "sim-isa", "sim-wave"];
 
 /// Runs the packages' tests, and prints the failed ones.

@@ -96,6 +96,9 @@ enum Command {
     Setup {
         #[command(flatten)]
         target: TargetOption,
+        /// Names the Debian packages that are missing, and does nothing else
+        #[arg(long)]
+        no_install: bool,
     },
     /// Recognizes handwritten digits with a compiled model on the sim, or the text in a picture
     Demo {
@@ -498,7 +501,14 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::from_environment()?;
     let steps = Steps::new(layout.build.join("logs")).verbose(arguments.verbose);
     match arguments.command {
-        Command::Setup { target } => {
+        Command::Setup { no_install: true, .. } => {
+            let (text, is_ready) = setup::missing();
+            print!("{text}");
+            if !is_ready {
+                return Err(Error::Failed("set-up would install packages".to_owned()));
+            }
+        }
+        Command::Setup { target, no_install: false } => {
             target.target.check_compiled(&Hsa::Sim)?;
             setup::everything(&layout, &steps, Build::ToolsAndCts(&target.target))?;
         }

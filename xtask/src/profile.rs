@@ -159,7 +159,7 @@ fn record(place: &Place, call: &Call, modes: &str) -> Result<(PathBuf, Value)> {
     let mut command = place.run_module(call, &place.work.join("result.npy"));
     command.arg(format!("--device_profiling_mode={modes}")).arg("--device_profiling_counter=SQ_WAVES");
     if modes.contains(TRACES) {
-        // Those of all there is are to be asked for.
+        // Traces of all functions have to be requested.
         command.arg("--device_profiling_filter_function=*");
     }
     command.arg(format!("--device_profiling_output={}", profile.display())).env("HSA_SIM_STATS", &stats);

@@ -75,7 +75,7 @@ pub fn all(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tal
     let targets = targets_or(target, &configurations::TARGETS)?;
     let first = &targets[0];
     setup::everything(layout, steps, Build::ToolsAndCts(first))?;
-    // First what is installed.
+    // Installations come first, so that a missing right fails early.
     setup::bazel(layout, steps)?;
     let mut total = libtest::run(layout, steps, Packages::All)?;
     total += bad_input::run(layout, steps, first)?;

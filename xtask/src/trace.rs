@@ -38,7 +38,7 @@ const STREAMS: [&str; 2] = ["amdgpu_rs-buffers", "amdgpu_rs-slabs"];
 /// The counts of a trace, as `capture` prints them.
 #[derive(Debug, Default, PartialEq)]
 struct Trace {
-    /// All zones, those of the driver, and those without an end.
+    /// Numbers of all zones, of the driver's zones, and of zones without an end.
     zones: [usize; 3],
     /// The driver's zones by name.
     named: Vec<(String, usize)>,

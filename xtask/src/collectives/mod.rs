@@ -131,7 +131,7 @@ fn cases(layout: &Layout, step: &Step, ranks: u32) -> Result<Vec<Case>> {
 
 /// The compiled module of a case. It is compiled again only when its text has changed.
 fn module(layout: &Layout, step: &Step, folder: &Path, target: &Target, case: &Case) -> Result<PathBuf> {
-    // The name is that of the compiled file, too, beside those of the models.
+    // The compiled file gets this name too, and stands beside the models' files.
     let ranks = case.ranks.len();
     let source = folder.join(format!("collectives_{ranks}_{}.mlir", case.name));
     if fs::read_to_string(&source).ok().as_deref() != Some(&case.module) {

@@ -252,7 +252,7 @@ impl<'a> Batch<'a> {
             // It has C kernels in HIP only, and finds only a linker of its own name.
             Compiler::Clang14 => {
                 clang.args(["-x", "hip", "-std=c++17", "-Wno-c++11-narrowing", "--cuda-device-only", "-nogpuinc"]);
-                // It cannot call what it makes of loops.
+                // It turns loops into calls of library functions, and cannot call them on the GPU.
                 clang.arg("-fno-builtin");
                 clang.arg(format!("--offload-arch={}", self.target)).args(["-S", "kernels.c", "-o", "kernels.s"]);
                 let mut assembler = self.command(self.compiler.name());

@@ -253,8 +253,8 @@ impl Generator<'_> {
         self.at_either_end(&format!("({index} {operation})"), end)
     }
 
-    /// A number below `end`, counted from the beginning or from the end: then the last element's place is in the
-    /// instruction, and what is added to it is negative.
+    /// A number below `end`, counted from the beginning or from the end. When counted from the end, the last element's
+    /// index is an immediate of the instruction and the number added to it is negative.
     pub(super) fn at_either_end(&mut self, number: &str, end: u32) -> String {
         match self.random.below(6) {
             0 | 1 => format!("{} - {number}", end - 1),

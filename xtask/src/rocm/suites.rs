@@ -79,7 +79,7 @@ impl fmt::Display for Suite {
     }
 }
 
-/// One program of a suite, and what is run of it.
+/// One program of a suite, with the filter of its cases.
 struct Run<'a> {
     suite: Suite,
     target: &'a Target,

@@ -32,7 +32,7 @@ const SOURCES: [&str; 18] = [
     "xtask",
 ];
 
-/// Variables of the environment that change what is built.
+/// Environment variables that change the products of a build.
 const VARIABLES: [&str; 6] = ["CARGO_TARGET_DIR", "CC", "CFLAGS", "CXX", "LIBCLANG_PATH", "RUSTFLAGS"];
 
 fn stamp(layout: &Layout) -> PathBuf {

@@ -174,7 +174,7 @@ pub fn mpi(layout: &Layout, steps: &Steps) -> Result<()> {
 }
 
 pub use cmake::{TOOLS, bench_program, capture_program, cts_folder, driver_library, probes_program, replay_program};
-pub use packages::BAZEL;
+pub use packages::{BAZEL, missing};
 pub use sim::{built_library, ensure_thunk};
 pub use sysroot::{GLIBC, portable_flags};
 pub use tree::{BINDINGS, bindings};

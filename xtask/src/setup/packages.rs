@@ -133,6 +133,42 @@ pub fn ensure_old_clang(steps: &Steps) -> Result<()> {
     install(steps, OLD_CLANG.iter())
 }
 
+/// Packages of commands that not everyone runs, by the command.
+const GROUPS: [(&str, &[Package]); 5] = [
+    ("every command", PACKAGES),
+    ("builds with --sanitizer", &[SANITIZER_PACKAGE]),
+    ("cargo xtask bazel, test --all", BAZEL_PACKAGES),
+    ("cargo xtask python", PYTHON_HEADERS),
+    ("cargo xtask kernels --compiler clang-14, test --all", OLD_CLANG),
+];
+
+/// Names the packages that are missing on this machine, in a text for the user, and tells if the first group is whole.
+/// Installs nothing.
+pub fn missing() -> (String, bool) {
+    report(&GROUPS)
+}
+
+fn report(groups: &[(&str, &[Package])]) -> (String, bool) {
+    let (mut text, mut is_ready) = (String::new(), true);
+    for (index, (users, packages)) in groups.iter().enumerate() {
+        let missing: Vec<_> = packages.iter().filter(|package| !(package.is_present)()).collect();
+        if missing.is_empty() {
+            continue;
+        }
+        is_ready &= index > 0;
+        let names: Vec<_> = missing.iter().map(|package| package.name).collect();
+        let names = names.join(" ");
+        text += &format!(
+            "missing for {users}:\n{}\n  as root: apt-get install --no-install-recommends {names}\n",
+            list(&missing)
+        );
+    }
+    if text.is_empty() {
+        text = "no Debian package is missing\n".to_owned();
+    }
+    (text, is_ready)
+}
+
 fn install(steps: &Steps, packages: impl Iterator<Item = &'static Package>) -> Result<()> {
     let missing: Vec<_> = packages.filter(|package| !(package.is_present)()).collect();
     if missing.is_empty() {
@@ -193,7 +229,7 @@ fn sudo_prefix(names: &str) -> Result<&'static [&'static str]> {
 }
 
 fn list(packages: &[&Package]) -> String {
-    let lines = packages.iter().map(|package| format!("  {:14} {}", package.name, package.purpose));
+    let lines = packages.iter().map(|package| format!("  {:18} {}", package.name, package.purpose));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -208,4 +244,34 @@ fn succeeds(command: &mut Command) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn package(name: &'static str, is_present: fn() -> bool) -> Package {
+        Package { name, purpose: "builds things", is_present }
+    }
+
+    #[test]
+    fn the_container_recipe_has_all_packages() {
+        let recipe = include_str!("../../../Containerfile");
+        for package in GROUPS.iter().flat_map(|(_, packages)| *packages) {
+            assert!(recipe.split_whitespace().any(|word| word == package.name), "{}", package.name);
+        }
+    }
+
+    #[test]
+    fn missing_packages_are_named_with_their_users_and_their_purpose() {
+        const MISSING: &[Package] = &[package("a", || false), package("b", || true), package("c", || false)];
+        const PRESENT: &[Package] = &[package("d", || true)];
+        let (text, is_ready) = report(&[("every command", PRESENT), ("cargo xtask bazel", MISSING)]);
+        assert!(is_ready);
+        assert!(text.starts_with("missing for cargo xtask bazel:\n  a "), "{text}");
+        assert!(text.contains("builds things"), "{text}");
+        assert!(text.ends_with("apt-get install --no-install-recommends a c\n"), "{text}");
+        assert!(!report(&[("every command", MISSING)]).1);
+        assert_eq!(report(&[("every command", PRESENT)]), ("no Debian package is missing\n".to_owned(), true));
+    }
 }

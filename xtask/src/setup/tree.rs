@@ -162,7 +162,7 @@ fn ensure_default(layout: &Layout, steps: &Steps) -> Result<()> {
             }
         }
         copy_tree(&source, &partial, step)?;
-        // The same for all flavors: HSA's headers are in the overlay of the one that needs them.
+        // All flavors share this tree. HSA's headers are in the overlay of the one flavor that needs them.
         add_third_party(layout, TEST_SOURCES.into_iter(), &partial.join("third_party"))?;
         fs::rename(&partial, &tree).context(|| format!("making {}", tree.display()))?;
         fs::write(&stamp, expected).context(|| format!("writing {}", stamp.display()))
