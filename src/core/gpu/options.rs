@@ -264,7 +264,7 @@ pub const KNOBS: &[Knob] = &[
     number!(
         host_block_pool_small_size,
         BYTES,
-        "Largest vector that a queue keeps of an operation for those to come: a power of two of at least 4096."
+        "Largest vector of an operation that a queue caches for reuse: a power of two of at least 4096."
     ),
     number!(
         host_block_pool_large_size,
