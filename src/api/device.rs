@@ -370,7 +370,7 @@ impl Device {
         let request = unsafe { channel::request(&params) }?;
         let provider = self.channel_provider.lock().clone().map(ChannelProvider);
         let provider = provider.as_ref().map(|provider| provider as &dyn Provider);
-        let communicator = self.channels.get(request, self.logical.options(), provider)?;
+        let communicator = self.channels.get(request, &self.logical, provider)?;
         out.give(Channel::create(self.host_allocator, Arc::new(communicator.into()))?);
         Ok(())
     }

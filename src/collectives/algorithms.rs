@@ -128,7 +128,7 @@ impl Round<'_> {
     }
 
     /// The `length` bytes of `root`, which `data` has there, along a binomial tree.
-    fn broadcast(&self, root: usize, data: Vec<u8>, length: usize, first_step: u32) -> Result<Vec<u8>> {
+    pub fn broadcast(&self, root: usize, data: Vec<u8>, length: usize, first_step: u32) -> Result<Vec<u8>> {
         let count = self.count();
         let place = (self.rank() + count - root) % count;
         let rank_at = |place: usize| (place + root) % count;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::communicator::Communicator;
+use super::rccl::{Device, GpuPlace};
 use super::world::World;
 use super::{local, mpi, tcp};
 use crate::ffi::{Result, status};
@@ -21,6 +22,8 @@ pub enum Engine {
     Tcp,
     /// MPI; the driver initialises it if nobody has.
     Mpi,
+    /// RCCL moves the data; the ranks meet as with [`Self::Auto`].
+    Rccl,
 }
 
 /// The options of collectives.
@@ -30,6 +33,8 @@ pub struct Settings {
     pub engine: Engine,
     /// Longest wait for another rank.
     pub timeout: Duration,
+    /// The GPU for RCCL; none if the device has several.
+    pub gpu: Option<GpuPlace>,
 }
 
 /// The parameters of a channel.
@@ -88,12 +93,32 @@ type Worlds = HashMap<(String, u32), Arc<Mutex<Weak<World>>>>;
 static WORLDS: Mutex<Option<Worlds>> = Mutex::new(None);
 
 /// Makes the group of all ranks that `request` names, for a device. Waits for the other processes at the first call for
-/// a world.
+/// a world. Ranks of one process exchange by its memory, whatever the engine.
 ///
 /// # Errors
 /// FAILED_PRECONDITION if neither the parameters nor the environment name rank and number of ranks; those of the
-/// transports.
+/// transports and of RCCL.
 pub fn connect(request: &Request, settings: &Settings, provider: Option<&dyn Provider>) -> Result<Arc<Communicator>> {
+    let is_local = !request.id.is_empty() && !request.id.starts_with(SCHEME);
+    if settings.engine != Engine::Rccl || is_local {
+        return meet(request, settings, provider);
+    }
+    // First, so that a missing library is told before other ranks are waited for.
+    let Some(gpu) = &settings.gpu else {
+        return Err(status!(
+            INVALID_ARGUMENT,
+            "collective_engine=rccl takes devices of one GPU, and this one has several; make a device for each GPU, or \
+             use tcp"
+        ));
+    };
+    let device = Arc::new(Device::find(gpu)?);
+    let communicator = meet(request, settings, provider)?;
+    communicator.use_rccl(&device)?;
+    Ok(communicator)
+}
+
+/// Makes the group of all ranks by frames.
+fn meet(request: &Request, settings: &Settings, provider: Option<&dyn Provider>) -> Result<Arc<Communicator>> {
     let group = request.group.as_str();
     if !request.id.is_empty() {
         let (Some(rank), Some(count)) = (request.rank, request.count) else {
@@ -110,7 +135,7 @@ pub fn connect(request: &Request, settings: &Settings, provider: Option<&dyn Pro
     let is_mpi = match settings.engine {
         Engine::Mpi => true,
         Engine::Tcp => false,
-        Engine::Auto => request.rank.is_none() && mpi::is_ready(),
+        Engine::Auto | Engine::Rccl => request.rank.is_none() && mpi::is_ready(),
     };
     if is_mpi {
         let world = world_at("", 0, || mpi::join(settings.timeout))?;
@@ -269,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_channel_without_a_rank_says_what_to_set() {
-        let settings = Settings { engine: Engine::Tcp, timeout: Duration::from_secs(1) };
+        let settings = Settings { engine: Engine::Tcp, timeout: Duration::from_secs(1), gpu: None };
         let request = Request { id: b"x".to_vec(), rank: Some(0), ..Request::default() };
         assert!(connect(&request, &settings, None).is_err(), "an id needs rank and count");
         let request = Request { rank: Some(4), count: Some(4), ..request };

@@ -2,13 +2,14 @@
 //! Communicators: groups of ranks, the order of their operations, and splits.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
 
 use super::algorithms::Round;
 use super::line::Line;
 use super::operation::{Kind, Plan};
+use super::rccl::{Device, DeviceOperation, Group, ID_BYTES, Others};
 use super::world::{Lane, World, hash};
 use crate::ffi::{Result, Status, status};
 
@@ -28,6 +29,8 @@ pub struct Communicator {
     splits: Arc<Line>,
     counters: Mutex<Counters>,
     children: Mutex<Children>,
+    /// RCCL's group of these ranks, if RCCL is the engine.
+    rccl: OnceLock<Group>,
 }
 
 /// The numbers of the next operations.
@@ -68,6 +71,7 @@ impl Communicator {
             splits: Arc::default(),
             counters: Mutex::default(),
             children: Mutex::default(),
+            rccl: OnceLock::new(),
         })
     }
 
@@ -98,13 +102,62 @@ impl Communicator {
     /// # Errors
     /// The failure of the group: the job must [abort](Self::abort) it.
     pub fn perform(&self, plan: &Plan, send: Vec<u8>) -> Result<Vec<u8>> {
-        if let Some(failure) = self.world.mailbox.failure(self.context) {
+        if let Some(failure) = self.world.mailbox.failure(self.context, &[]) {
             return Err(failure);
         }
         // Ranks that neither send nor receive do not know of a message.
         let is_direct =
             matches!(plan.operation.kind, Kind::Send { .. } | Kind::Receive { .. } | Kind::SendReceive { .. });
         self.round(if is_direct { Lane::Direct } else { Lane::Collective }).perform(plan, send)
+    }
+
+    /// Has RCCL move the data of operations on `device` from now on. Does not wait for the other ranks.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED: the thread could not be started.
+    pub(super) fn use_rccl(self: &Arc<Self>, device: &Arc<Device>) -> Result<()> {
+        let (group, ticket) = Group::new(device.clone());
+        if self.count() < 2 || self.rccl.set(group).is_err() {
+            return Ok(());
+        }
+        let communicator = self.clone();
+        let job = move || match communicator.exchange_id() {
+            Ok(id) => {
+                let failed = Arc::downgrade(&communicator);
+                let report = move |status| {
+                    if let Some(communicator) = failed.upgrade() {
+                        communicator.abort(&status);
+                    }
+                };
+                ticket.join(&id, (communicator.rank, communicator.count()), report);
+            }
+            Err(status) => communicator.abort(&status),
+        };
+        self.splits.run(self.splits.draw(), Box::new(job), "amdgpu_rs-split").map_err(no_thread)
+    }
+
+    /// Gives an id for RCCL of rank 0 to all ranks. It is the first operation of the lane of splits.
+    fn exchange_id(&self) -> Result<Vec<u8>> {
+        let own = self.rccl.get().filter(|_| self.rank == 0).map(|group| group.device().unique_id());
+        self.round(Lane::Split).broadcast(0, own.transpose()?.unwrap_or_default(), ID_BYTES, 0)
+    }
+
+    /// True if RCCL moves the data of operations.
+    pub fn has_rccl(&self) -> bool {
+        self.rccl.get().is_some()
+    }
+
+    /// Performs operations on device memory by RCCL, and waits for their end. Calls are in order, as those of
+    /// [`perform`](Self::perform).
+    ///
+    /// # Errors
+    /// The failure of the group: the job must [abort](Self::abort) it.
+    pub fn perform_on_device(&self, operations: Vec<DeviceOperation>) -> Result<()> {
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        let group = self.rccl.get().ok_or_else(|| status!(INTERNAL, "a communicator without RCCL"))?;
+        group.perform(operations, self.world.timeout, self)
     }
 
     /// Ends the group: operations that run or follow fail on all ranks.
@@ -161,6 +214,9 @@ impl Communicator {
             return Ok(known.clone());
         }
         let made = make();
+        if let (Some(group), Some(child)) = (self.rccl.get(), &made) {
+            child.use_rccl(group.device())?;
+        }
         children.groups.insert(all, made.clone());
         Ok(made)
     }
@@ -186,6 +242,16 @@ impl Communicator {
     /// The parts that a round sends by: the world, the group's context, and its members.
     pub(super) fn route(&self) -> (&World, u64, &[u32]) {
         (&self.world, self.context, &self.members)
+    }
+}
+
+impl Others for Communicator {
+    fn failure(&self) -> Option<Status> {
+        self.world.mailbox.failure(self.context, &self.members)
+    }
+
+    fn left(&self) -> Option<Status> {
+        self.world.mailbox.left(&self.members)
     }
 }
 

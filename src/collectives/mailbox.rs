@@ -70,9 +70,15 @@ impl Mailbox {
         self.changed.notify_all();
     }
 
-    /// The failure of the group, if it has failed.
-    pub fn failure(&self, context: u64) -> Option<Status> {
-        self.state.lock().failure(context, &[]).cloned()
+    /// The failure of the group, if it has failed, or the death of one of `members`.
+    pub fn failure(&self, context: u64, members: &[u32]) -> Option<Status> {
+        self.state.lock().failure(context, members).cloned()
+    }
+
+    /// The leave of one of `members` in good order.
+    pub fn left(&self, members: &[u32]) -> Option<Status> {
+        let state = self.state.lock();
+        members.iter().find_map(|rank| state.left.get(rank)).cloned()
     }
 
     /// Takes the frame `key`, which a group with the world's ranks `members` sends, and waits for it.

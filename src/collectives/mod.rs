@@ -7,7 +7,8 @@
 //! operations run in the order of their submission, on a thread of its own. The algorithms ([`algorithms`]) and
 //! reductions ([`reduce`]) are the same for every transport, so that results are equal bit for bit.
 //!
-//! Nothing here knows of GPUs. `core::collectives` orders the operations behind and in front of device work.
+//! [`rccl`] replaces the algorithms by RCCL's between processes, on GPU memory. Nothing else here knows of GPUs.
+//! `core::collectives` orders the operations behind and in front of device work.
 
 pub mod algorithms;
 pub mod bootstrap;
@@ -17,6 +18,7 @@ pub mod local;
 mod mailbox;
 pub mod mpi;
 pub mod operation;
+pub mod rccl;
 mod reduce;
 pub mod tcp;
 pub mod world;

@@ -6,7 +6,7 @@
 //! programs and queues know nothing of collectives. A group waits like a host call. Then it runs on the thread of its
 //! communicator, in the order in which executions were submitted: it copies the send buffers to the host, exchanges,
 //! and copies the results back. Memory that the host can map is read and written in place, other memory by way of a
-//! staging buffer and copies of the queue.
+//! staging buffer and copies of the queue. RCCL, if it is the engine, exchanges the buffers themselves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::collectives::bootstrap::{self, Provider, Request, Settings};
-use crate::collectives::{Communicator, Membership, Operation, Plan};
-use crate::core::gpu::options::Options;
-use crate::core::memory::mappable;
+use crate::collectives::rccl::{self, DeviceOperation, GpuPlace};
+use crate::collectives::{Communicator, Kind, Membership, Operation, Plan};
+use crate::core::device::LogicalDevice;
+use crate::core::memory::{device_address, mappable};
 use crate::core::operations::files::FileTransfers;
 use crate::core::operations::transfer::{Range, Transfer};
 use crate::core::profile::EventInfo;
@@ -55,7 +56,7 @@ impl DeviceChannels {
     pub fn get(
         &self,
         request: Request,
-        options: &Options,
+        device: &LogicalDevice,
         provider: Option<&dyn Provider>,
     ) -> Result<Arc<Communicator>> {
         let place = self.places.lock().entry(request.clone()).or_default().clone();
@@ -63,8 +64,9 @@ impl DeviceChannels {
         if let Some(known) = &*communicator {
             return Ok(known.clone());
         }
+        let options = device.options();
         let timeout = Duration::from_secs(options.collective_timeout);
-        let settings = Settings { engine: options.collective_engine, timeout };
+        let settings = Settings { engine: options.collective_engine, timeout, gpu: place_of(device) };
         let made = bootstrap::connect(&request, &settings, provider).inspect_err(|_| {
             let mut places = self.places.lock();
             // The map and this call have it: nobody else waits for it.
@@ -74,6 +76,15 @@ impl DeviceChannels {
         })?;
         Ok(communicator.insert(made).clone())
     }
+}
+
+/// The GPU for RCCL's kernels; none for a device of several GPUs.
+fn place_of(device: &LogicalDevice) -> Option<GpuPlace> {
+    let [gpu] = device.gpus() else { return None };
+    let address = gpu.agent().info().pci.to_string();
+    // HIP tells no function.
+    let address = address.split('.').next().unwrap_or_default().to_owned();
+    Some(GpuPlace { address, hsa: gpu.agent().library().path().to_owned() })
 }
 
 impl Drop for DeviceChannels {
@@ -371,16 +382,45 @@ impl Job {
     }
 
     fn perform(&self, communicator: &Communicator) -> Result<()> {
+        let by_rccl = |operation: &&Prepared| communicator.has_rccl() && rccl::performs(&operation.plan.operation);
+        let (on_device, on_host): (Vec<_>, Vec<_>) = self.operations.iter().partition(by_rccl);
+        if !on_device.is_empty() {
+            self.perform_on_device(communicator, &on_device)?;
+        }
         let mut sends = Vec::new();
-        for Prepared { plan, send, .. } in &self.operations {
+        for Prepared { plan, send, .. } in on_host.iter().copied() {
             sends.try_push(self.access(send.as_ref(), plan.send, |mover, range| mover.read(range, plan.send))?)?;
         }
         let mut received = Vec::new();
-        for (operation, send) in self.operations.iter().zip(sends) {
+        for (operation, send) in on_host.iter().zip(sends) {
             received.try_push(communicator.perform(&operation.plan, send)?)?;
         }
-        for (Prepared { plan, receive, .. }, bytes) in self.operations.iter().zip(&received) {
+        for (Prepared { plan, receive, .. }, bytes) in on_host.iter().copied().zip(&received) {
             self.access(receive.as_ref(), plan.receive, |mover, range| mover.write(range, bytes).map(|()| Vec::new()))?;
+        }
+        Ok(())
+    }
+
+    /// Has RCCL perform `operations` on the buffers themselves.
+    fn perform_on_device(&self, communicator: &Communicator, operations: &[&Prepared]) -> Result<()> {
+        let address = |span: &Option<Span>, length: usize| -> Result<usize> {
+            let Some(span) = span.as_ref().filter(|_| length > 0) else { return Ok(0) };
+            let address = device_address(span.range.buffer.borrow(), span.range.offset, self.queue.gpu())?;
+            Ok(address as usize)
+        };
+        let mut moved = Vec::new();
+        for Prepared { plan, send, receive } in operations {
+            let (send, receive) = (address(send, plan.send)?, address(receive, plan.receive)?);
+            moved.try_push(DeviceOperation { plan: *plan, send, receive })?;
+        }
+        communicator.perform_on_device(moved)?;
+        for Prepared { plan, receive, .. } in operations {
+            if matches!(plan.operation.kind, Kind::SendReceive { source: None, .. }) {
+                let mut zeros = Vec::new();
+                zeros.try_resize(plan.receive, 0)?;
+                let write = |mover: &mut Mover<'_>, range: &Range<'static>| mover.write(range, &zeros);
+                self.access(receive.as_ref(), plan.receive, |mover, range| write(mover, range).map(|()| Vec::new()))?;
+            }
         }
         Ok(())
     }

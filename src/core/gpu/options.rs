@@ -236,7 +236,8 @@ const PLACEMENTS: [(&str, QueuePlacement); 3] =
 const MODES: [(&str, CommandBufferMode); 3] =
     [("aql", CommandBufferMode::Aql), ("pm4", CommandBufferMode::Pm4), ("auto", CommandBufferMode::Auto)];
 const KERNARG_MEMORIES: [(&str, KernargMemory); 2] = [("any", KernargMemory::Any), ("host", KernargMemory::Host)];
-const ENGINES: [(&str, Engine); 3] = [("auto", Engine::Auto), ("tcp", Engine::Tcp), ("mpi", Engine::Mpi)];
+const ENGINES: [(&str, Engine); 4] =
+    [("auto", Engine::Auto), ("tcp", Engine::Tcp), ("mpi", Engine::Mpi), ("rccl", Engine::Rccl)];
 const PUBLICATIONS: [(&str, Pm4Publication); 3] = [
     ("host-copy", Pm4Publication::Copy),
     ("host-async-copy", Pm4Publication::AsyncCopy),
@@ -353,9 +354,9 @@ pub const KNOBS: &[Knob] = &[
     choice!(
         collective_engine,
         ENGINES,
-        "auto|tcp|mpi",
+        "auto|tcp|mpi|rccl",
         "Transport of collectives between processes. 'auto' is MPI where the process has initialised it for threads, \
-         otherwise TCP; 'mpi' initialises it where nobody has."
+         otherwise TCP; 'mpi' initialises it where nobody has; 'rccl' moves the data by RCCL."
     ),
     number!(collective_timeout, "<seconds, 0 = default>", "How long a collective waits for another rank."),
 ];

@@ -19,6 +19,7 @@ use crate::hsa::Hsa;
 use crate::iree::{Backend, compile};
 use crate::layout::Layout;
 use crate::process::{self, Ended};
+use crate::rocm;
 use crate::setup;
 use crate::steps::{Step, Steps, timed};
 use crate::tally::Tally;
@@ -45,6 +46,8 @@ pub enum Engine {
     Mpi,
     /// TCP between ranks that mpirun has started: IREE's MPI provider tells them rank 0's address.
     MpirunTcp,
+    /// Debian's RCCL, which the ranks load in the root of `cargo xtask rocm`; each rank has a GPU of its own.
+    Rccl,
 }
 
 impl Engine {
@@ -53,6 +56,7 @@ impl Engine {
             Self::Tcp => "TCP",
             Self::Mpi => "MPI",
             Self::MpirunTcp => "TCP under mpirun",
+            Self::Rccl => "RCCL",
         }
     }
 }
@@ -71,8 +75,10 @@ struct Case {
 /// # Errors
 /// When something cannot be set up or compiled, or no case matches. Failures are counted.
 pub fn run(layout: &Layout, steps: &Steps, target: &Target, ranks: u32, engine: Engine, filter: &str) -> Result<Tally> {
-    if engine != Engine::Tcp {
-        setup::mpi(layout, steps)?;
+    match engine {
+        Engine::Tcp => (),
+        Engine::Mpi | Engine::MpirunTcp => setup::mpi(layout, steps)?,
+        Engine::Rccl => rocm::rccl(layout, steps)?,
     }
     let name = format!("Collectives of {ranks} ranks on {target} by {}", engine.name());
     let outcomes = steps.step(&name, |step| {
@@ -142,10 +148,13 @@ fn module(layout: &Layout, step: &Step, folder: &Path, target: &Target, case: &C
 
 /// Runs a case; a failure has the last lines of the first rank that fails.
 fn run_case(layout: &Layout, step: &Step, target: &Target, engine: Engine, module: &Path, case: &Case) -> Result<()> {
-    let commands = if engine == Engine::Tcp {
+    let commands = if matches!(engine, Engine::Tcp | Engine::Rccl) {
         let port = free_port()?;
         let rank = |(rank, flags): (usize, &Vec<String>)| {
-            let mut command = tool(layout, target, module, flags);
+            let mut command = match engine {
+                Engine::Rccl => rccl_tool(layout, target, module, flags, case.ranks.len()),
+                _ => tool(layout, target, module, flags),
+            };
             let variables =
                 [("RANK", rank.to_string()), ("LOCAL_RANK", rank.to_string()), ("MASTER_PORT", port.clone())];
             command.envs(variables).env("WORLD_SIZE", case.ranks.len().to_string()).env("MASTER_ADDR", "127.0.0.1");
@@ -178,12 +187,24 @@ fn run_case(layout: &Layout, step: &Step, target: &Target, engine: Engine, modul
     })
 }
 
-/// `iree-run-module` for one rank.
+/// `iree-run-module` for one rank. Its GPU is the one of the rank, where there are several.
 fn tool(layout: &Layout, target: &Target, module: &Path, flags: &[String]) -> Command {
     let mut command = layout.command(layout.tool("iree-run-module"));
-    command.args(["--device=amdgpu_rs", "--function=main"]).arg(format!("--module={}", module.display())).args(flags);
+    command.args(["--device=amdgpu_rs://local", "--function=main"]);
+    command.arg(format!("--module={}", module.display())).args(flags);
     command.arg(format!("--amdgpu_rs_collective_timeout={TIMEOUT}"));
     Hsa::Sim.apply(layout, target, &mut command);
+    command
+}
+
+/// `iree-run-module` for one rank in the root with RCCL. There is a GPU for each rank.
+fn rccl_tool(layout: &Layout, target: &Target, module: &Path, flags: &[String], ranks: usize) -> Command {
+    let outside = tool(layout, target, module, flags);
+    let mut command = rocm::enter(layout, target, &layout.root);
+    command.arg(outside.get_program()).args(outside.get_args());
+    command.arg("--amdgpu_rs_collective_engine=rccl");
+    command.envs(outside.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("HSA_SIM_AGENTS", vec![target.agents(); ranks].join(","));
     command
 }
 

@@ -54,8 +54,16 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, check: Option<&str>,
     Err(Error::setup(format!("running `{}`: {error}", process::display(&command))))
 }
 
+/// Fills the root with RCCL.
+///
+/// # Errors
+/// When the packages cannot be had.
+pub fn rccl(layout: &Layout, steps: &Steps) -> Result<()> {
+    root::ensure(layout, steps, Set::Rccl)
+}
+
 /// The beginning of a command that runs in the root on the sim; the program and its arguments follow.
-fn enter(layout: &Layout, target: &Target, folder: &Path) -> Command {
+pub fn enter(layout: &Layout, target: &Target, folder: &Path) -> Command {
     let mut command = Command::new("unshare");
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     if !is_root {

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Groups whose ranks exchange GPU memory by RCCL.
+//!
+//! The ranks meet, split and tell each other of failures by the frames of their [world](super::world); RCCL moves the
+//! data. Each [communicator](super::Communicator) between processes has a group, which is made at once and in the
+//! background. RCCL's calls may wait for other ranks for ever, so that they have a thread of their own for each group;
+//! callers wait for that thread, and look at RCCL's asynchronous errors and at the world's failures meanwhile.
+//! Operations are ordered by the host: a group begins an operation when its waits are over, and its caller waits for
+//! the stream.
+
+mod library;
+
+use std::ffi::c_int;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use library::{Handle, NAMES, Rccl, UniqueId};
+use parking_lot::Mutex;
+
+use super::line::Line;
+use super::operation::{Element, Kind, Operation, Plan, Reduction};
+use crate::ffi::{Result, Status, status, thread};
+
+pub(super) use library::ID_BYTES;
+
+/// The time between looks for failures of other ranks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Longest wait for an operation of which another rank has left in good order.
+const LEFT: Duration = Duration::from_secs(10);
+
+/// Longest wait for RCCL to end what was aborted, and to release a group.
+const ABORT: Duration = Duration::from_secs(10);
+
+/// `hipStreamNonBlocking`: the stream does not wait for the null stream, on which applications may work.
+const NON_BLOCKING: u32 = 1;
+
+/// `ncclUint8`.
+const BYTES: c_int = 1;
+
+/// `ncclInProgress`.
+const IN_PROGRESS: c_int = 7;
+
+/// A GPU, as the driver knows it.
+#[derive(Clone, Debug, Default)]
+pub struct GpuPlace {
+    /// The PCI address without the function, such as `0000:03:00`.
+    pub address: String,
+    /// The file of the HSA runtime.
+    pub hsa: PathBuf,
+}
+
+/// A HIP device.
+pub(super) struct Device {
+    rccl: &'static Rccl,
+    ordinal: c_int,
+}
+
+impl Device {
+    /// The HIP device of a GPU. Loads RCCL and HIP at the first call.
+    ///
+    /// # Errors
+    /// As for [`Rccl::load`] and [`Rccl::device_at`].
+    pub fn find(place: &GpuPlace) -> Result<Self> {
+        static LOADED: Mutex<Option<&'static Rccl>> = Mutex::new(None);
+        let mut loaded = LOADED.lock();
+        let rccl = match *loaded {
+            Some(rccl) => rccl,
+            // One for the life of the process.
+            None => *loaded.insert(Box::leak(Box::new(Rccl::load(&NAMES, &place.hsa)?))),
+        };
+        Ok(Self { rccl, ordinal: rccl.device_at(&place.address)? })
+    }
+
+    /// An id for a group, to be given to all its ranks.
+    ///
+    /// # Errors
+    /// INTERNAL.
+    pub fn unique_id(&self) -> Result<Vec<u8>> {
+        let mut id = UniqueId([0; ID_BYTES]);
+        // SAFETY: it writes an id.
+        self.rccl.check("ncclGetUniqueId", unsafe { (self.rccl.symbols.get_unique_id)(&raw mut id) })?;
+        Ok(id.0.to_vec())
+    }
+
+    fn make_current(&self) -> Result<()> {
+        // SAFETY: any number may be given.
+        self.rccl.check_hip("hipSetDevice", unsafe { (self.rccl.symbols.hip_set_device)(self.ordinal) })
+    }
+}
+
+/// RCCL's communicator and the stream of its operations.
+#[derive(Clone, Copy)]
+struct Joined {
+    communicator: Handle,
+    stream: Handle,
+    rank: u32,
+    count: u32,
+}
+
+// SAFETY: handles, which RCCL and HIP let any thread use. The group's thread alone submits.
+unsafe impl Send for Joined {}
+// SAFETY: as above.
+unsafe impl Sync for Joined {}
+
+impl Joined {
+    /// Ends the operations of this rank. The communicator must not be used afterwards.
+    fn abort(self, device: &Device) {
+        // The error would change nothing.
+        let _ = device.make_current();
+        // SAFETY: the communicator is not used after this.
+        unsafe { (device.rccl.symbols.comm_abort)(self.communicator) };
+    }
+}
+
+/// An operation on device memory.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceOperation {
+    /// The operation.
+    pub plan: Plan,
+    /// Address to read from; 0 if the plan reads nothing.
+    pub send: usize,
+    /// Address to write to; 0 if the plan writes nothing.
+    pub receive: usize,
+}
+
+/// True if RCCL performs `operation`. The answer is the same on all ranks. Others are performed by the host: reductions
+/// of 16-bit integers, which RCCL lacks, and averages of integers, which it rounds in another way.
+pub fn performs(operation: &Operation) -> bool {
+    match operation.reduction {
+        None => true,
+        Some(Reduction::Average) => {
+            matches!(operation.element, Element::F16 | Element::F32 | Element::F64 | Element::Bf16)
+        }
+        Some(_) => data_type(operation.element).is_some(),
+    }
+}
+
+/// `ncclDataType_t` of an element.
+fn data_type(element: Element) -> Option<c_int> {
+    Some(match element {
+        Element::S8 => 0,
+        Element::U8 => 1,
+        Element::S32 => 2,
+        Element::U32 => 3,
+        Element::S64 => 4,
+        Element::U64 => 5,
+        Element::F16 => 6,
+        Element::F32 => 7,
+        Element::F64 => 8,
+        Element::Bf16 => 9,
+        Element::S16 | Element::U16 => return None,
+    })
+}
+
+/// `ncclRedOp_t` of a reduction.
+fn reduction(reduction: Reduction) -> c_int {
+    match reduction {
+        Reduction::Sum => 0,
+        Reduction::Product => 1,
+        Reduction::Maximum => 2,
+        Reduction::Minimum => 3,
+        Reduction::Average => 4,
+    }
+}
+
+/// A group of ranks. Dropping it waits for RCCL to release it, for [`ABORT`] at most.
+pub(super) struct Group {
+    device: Arc<Device>,
+    /// Calls of RCCL.
+    calls: Arc<Line>,
+    /// Set once all ranks have joined.
+    joined: Arc<OnceLock<Joined>>,
+    /// Set by the first failure; RCCL is not called any more.
+    failed: Mutex<bool>,
+}
+
+/// The place of the first call of a group.
+pub(super) struct JoinTicket {
+    calls: Arc<Line>,
+    number: Option<u64>,
+    device: Arc<Device>,
+    joined: Arc<OnceLock<Joined>>,
+}
+
+impl JoinTicket {
+    /// Joins the group of `id` as rank `rank` of `count`, on the group's thread. Does not wait. An error goes to
+    /// `report`.
+    pub fn join(mut self, id: &[u8], (rank, count): (u32, u32), report: impl FnOnce(Status) + Send + 'static) {
+        let Some(number) = self.number.take() else { return };
+        let mut unique = UniqueId([0; ID_BYTES]);
+        unique.0.copy_from_slice(&id[..ID_BYTES]);
+        let (device, joined) = (self.device.clone(), self.joined.clone());
+        let job = move || match initialize(&device, unique, (rank, count)) {
+            Ok(made) => drop(joined.set(made)),
+            Err(status) => report(status),
+        };
+        // Without a thread no rank joins, and the first operation says so.
+        let _ = self.calls.run(number, Box::new(job), "amdgpu_rs-rccl");
+    }
+}
+
+impl Drop for JoinTicket {
+    fn drop(&mut self) {
+        if let Some(number) = self.number.take() {
+            let _ = self.calls.run(number, Box::new(|| ()), "amdgpu_rs-rccl");
+        }
+    }
+}
+
+fn initialize(device: &Device, id: UniqueId, (rank, count): (u32, u32)) -> Result<Joined> {
+    let (rccl, symbols) = (device.rccl, &device.rccl.symbols);
+    device.make_current()?;
+    let (mut communicator, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the results go to locals; the id is that of the group.
+    unsafe {
+        let code = (symbols.comm_init_rank)(&raw mut communicator, count as c_int, id, rank as c_int);
+        rccl.check("ncclCommInitRank", code)?;
+        rccl.check_hip("hipStreamCreateWithFlags", (symbols.hip_stream_create)(&raw mut stream, NON_BLOCKING))?;
+    }
+    Ok(Joined { communicator, stream, rank, count })
+}
+
+/// The caller's knowledge of the other ranks.
+pub(super) trait Others {
+    /// The failure of the group or the death of one of its ranks.
+    fn failure(&self) -> Option<Status>;
+
+    /// The leave of one of its ranks in good order.
+    fn left(&self) -> Option<Status>;
+}
+
+impl Group {
+    /// A group that no rank has joined, and the place of its first call.
+    pub fn new(device: Arc<Device>) -> (Self, JoinTicket) {
+        let (calls, joined) = (Arc::<Line>::default(), Arc::<OnceLock<Joined>>::default());
+        let number = Some(calls.draw());
+        let ticket = JoinTicket { calls: calls.clone(), number, device: device.clone(), joined: joined.clone() };
+        (Self { device, calls, joined, failed: Mutex::default() }, ticket)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Performs operations that are independent of each other, and waits for their end. One caller at a time.
+    ///
+    /// # Errors
+    /// The failure of the group, of RCCL, or of another rank; DEADLINE_EXCEEDED after `timeout`. RCCL's work has been
+    /// aborted then, and the group is over.
+    pub fn perform(&self, operations: Vec<DeviceOperation>, timeout: Duration, others: &dyn Others) -> Result<()> {
+        if *self.failed.lock() {
+            return Err(status!(ABORTED, "RCCL's communicator has failed before"));
+        }
+        let (device, joined) = (self.device.clone(), self.joined.clone());
+        let ended = self.call(move || {
+            let joined = joined.get().ok_or_else(|| status!(ABORTED, "the rank has not joined RCCL's communicator"))?;
+            perform(&device, *joined, &operations)
+        })?;
+        let result = self.wait(&ended, timeout, others);
+        if result.is_err() {
+            self.abort(&ended);
+        }
+        result
+    }
+
+    /// Runs a call on the group's thread; its result arrives at the returned end.
+    fn call(&self, call: impl FnOnce() -> Result<()> + Send + 'static) -> Result<Receiver<Result<()>>> {
+        let (sender, receiver) = channel();
+        // Nobody is interested any more if the receiver is gone.
+        let job = Box::new(move || drop(sender.send(call())));
+        let number = self.calls.draw();
+        let no_thread = |error| status!(RESOURCE_EXHAUSTED, "starting a thread for RCCL: {error}");
+        self.calls.run(number, job, "amdgpu_rs-rccl").map_err(no_thread)?;
+        Ok(receiver)
+    }
+
+    fn wait(&self, ended: &Receiver<Result<()>>, timeout: Duration, others: &dyn Others) -> Result<()> {
+        let begin = Instant::now();
+        let mut left_since = None;
+        loop {
+            match ended.recv_timeout(LOOK) {
+                Ok(result) => return result.map_err(|status| others.failure().unwrap_or(status)),
+                Err(RecvTimeoutError::Disconnected) => return Err(status!(INTERNAL, "a call of RCCL has panicked")),
+                Err(RecvTimeoutError::Timeout) => (),
+            }
+            if let Some(failure) = others.failure() {
+                return Err(failure);
+            }
+            self.check_asynchronous()?;
+            if let Some(left) = others.left() {
+                let since = *left_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= LEFT {
+                    return Err(left);
+                }
+            }
+            if begin.elapsed() >= timeout {
+                return Err(status!(
+                    DEADLINE_EXCEEDED,
+                    "a collective waited {timeout:?} for RCCL: a rank has ended, hangs, or does not make the same \
+                     calls in the same order (option collective_timeout)"
+                ));
+            }
+        }
+    }
+
+    /// RCCL's error of an operation that runs.
+    fn check_asynchronous(&self) -> Result<()> {
+        let Some(joined) = self.joined.get() else { return Ok(()) };
+        let (rccl, mut error) = (self.device.rccl, 0);
+        // SAFETY: the communicator lives as long as the group; the result goes to a local.
+        let code = unsafe { (rccl.symbols.comm_get_async_error)(joined.communicator, &raw mut error) };
+        rccl.check("ncclCommGetAsyncError", code)?;
+        if error == IN_PROGRESS { Ok(()) } else { rccl.check("a collective", error) }
+    }
+
+    /// Ends what runs, so that RCCL's kernels use no memory any more. Waits for [`ABORT`] at most.
+    fn abort(&self, ended: &Receiver<Result<()>>) {
+        if std::mem::replace(&mut *self.failed.lock(), true) {
+            return;
+        }
+        let Some(joined) = self.joined.get().copied() else { return };
+        let (sender, aborted) = channel();
+        let device = self.device.clone();
+        // The group's thread may be in a call that only the abort ends.
+        let spawned = thread::spawn("amdgpu_rs-abort".to_owned(), move || {
+            joined.abort(&device);
+            let _ = sender.send(());
+        });
+        if spawned.is_ok() {
+            let deadline = Instant::now() + ABORT;
+            let _ = aborted.recv_timeout(ABORT);
+            let _ = ended.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !*self.failed.get_mut() {
+            let (device, joined) = (self.device.clone(), self.joined.clone());
+            let released = self.call(move || {
+                let Some(joined) = joined.get() else { return Ok(()) };
+                let symbols = &device.rccl.symbols;
+                device.make_current()?;
+                // SAFETY: nothing runs on the stream, and nobody uses the group any more.
+                unsafe {
+                    device.rccl.check("ncclCommDestroy", (symbols.comm_destroy)(joined.communicator))?;
+                    device.rccl.check_hip("hipStreamDestroy", (symbols.hip_stream_destroy)(joined.stream))
+                }
+            });
+            if let Ok(released) = released {
+                let _ = released.recv_timeout(ABORT);
+            }
+        }
+        self.calls.close();
+    }
+}
+
+/// Submits operations as one group of RCCL's, and waits for the stream.
+fn perform(device: &Device, joined: Joined, operations: &[DeviceOperation]) -> Result<()> {
+    device.make_current()?;
+    let mut submission = Submission { rccl: device.rccl, joined, copies: Vec::new() };
+    let result = submission.perform(operations);
+    submission.release();
+    result
+}
+
+/// Operations under way.
+struct Submission {
+    rccl: &'static Rccl,
+    joined: Joined,
+    /// Memory of HIP's with copies of send buffers.
+    copies: Vec<usize>,
+}
+
+impl Submission {
+    fn perform(&mut self, operations: &[DeviceOperation]) -> Result<()> {
+        let mut moved = Vec::new();
+        for operation in operations {
+            moved.push(self.apart(*operation)?);
+        }
+        self.group(|submission| moved.iter().try_for_each(|operation| submission.submit(operation)))?;
+        // SAFETY: a stream of this group's.
+        let code = unsafe { (self.rccl.symbols.hip_stream_synchronize)(self.joined.stream) };
+        self.rccl.check_hip("hipStreamSynchronize", code)
+    }
+
+    /// Calls `body` between the begin and the end of a group.
+    fn group(&self, body: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
+        let symbols = &self.rccl.symbols;
+        // SAFETY: it takes nothing.
+        self.rccl.check("ncclGroupStart", unsafe { (symbols.group_start)() })?;
+        let result = body(self);
+        // SAFETY: it takes nothing. The end is due after errors, too.
+        result.and(self.rccl.check("ncclGroupEnd", unsafe { (symbols.group_end)() }))
+    }
+
+    /// The operation with a send buffer that no receive of the same rank overwrites. Messages in place are sent from a
+    /// copy, which RCCL itself makes: HIP's copies take no memory that HIP has not allocated.
+    fn apart(&mut self, operation: DeviceOperation) -> Result<DeviceOperation> {
+        let DeviceOperation { plan, send, receive } = operation;
+        let is_message = matches!(plan.operation.kind, Kind::AllToAll | Kind::SendReceive { .. });
+        let overlaps = send < receive + plan.receive && receive < send + plan.send;
+        if !is_message || !overlaps || plan.send == 0 {
+            return Ok(operation);
+        }
+        let (symbols, mut copy) = (&self.rccl.symbols, 0);
+        // SAFETY: the result goes to a local.
+        self.rccl.check_hip("hipMalloc", unsafe { (symbols.hip_malloc)(&raw mut copy, plan.send) })?;
+        self.copies.push(copy);
+        self.group(|submission| {
+            let own = submission.joined.rank;
+            submission.send(send, plan.send, own)?;
+            submission.receive(copy, plan.send, own)
+        })?;
+        Ok(DeviceOperation { send: copy, ..operation })
+    }
+
+    fn release(&mut self) {
+        for copy in self.copies.drain(..) {
+            // SAFETY: memory of `hip_malloc`; the stream is idle or aborted.
+            unsafe { (self.rccl.symbols.hip_free)(copy) };
+        }
+    }
+
+    fn submit(&self, operation: &DeviceOperation) -> Result<()> {
+        let DeviceOperation { plan, send, receive } = *operation;
+        let Operation { kind, element, .. } = plan.operation;
+        let (Joined { communicator, stream, rank, count }, symbols) = (self.joined, &self.rccl.symbols);
+        // Data is moved as bytes, so that every type can be.
+        let reduces = || -> Result<(c_int, c_int)> {
+            let types = data_type(element).zip(plan.operation.reduction.map(reduction));
+            types.ok_or_else(|| status!(UNIMPLEMENTED, "RCCL has no {kind:?} of {element:?}"))
+        };
+        let elements = |bytes: usize| bytes / element.size();
+        // SAFETY: memory that the device reads and writes, in the plan's lengths, for as long as the operation runs.
+        let (call, code) = unsafe {
+            match kind {
+                Kind::AllGather => {
+                    ("ncclAllGather", (symbols.all_gather)(send, receive, plan.send, BYTES, communicator, stream))
+                }
+                Kind::AllReduce => {
+                    let ((data, function), count) = (reduces()?, elements(plan.send));
+                    let code = (symbols.all_reduce)(send, receive, count, data, function, communicator, stream);
+                    ("ncclAllReduce", code)
+                }
+                Kind::ReduceScatter => {
+                    let ((data, function), count) = (reduces()?, elements(plan.receive));
+                    let code = (symbols.reduce_scatter)(send, receive, count, data, function, communicator, stream);
+                    ("ncclReduceScatter", code)
+                }
+                Kind::Reduce { root } => {
+                    let ((data, function), count, root) = (reduces()?, elements(plan.send), root as c_int);
+                    let code = (symbols.reduce)(send, receive, count, data, function, root, communicator, stream);
+                    ("ncclReduce", code)
+                }
+                Kind::Broadcast { root } => {
+                    // In place: the root's receive buffer is left alone.
+                    let (address, length) = if root == rank { (send, plan.send) } else { (receive, plan.receive) };
+                    let root = root as c_int;
+                    let code = (symbols.broadcast)(address, address, length, BYTES, root, communicator, stream);
+                    ("ncclBroadcast", code)
+                }
+                Kind::AllToAll => {
+                    let block = plan.send / count as usize;
+                    for peer in 0..count {
+                        self.send(send + block * peer as usize, block, peer)?;
+                        self.receive(receive + block * peer as usize, block, peer)?;
+                    }
+                    return Ok(());
+                }
+                Kind::Send { target } => return self.send(send, plan.send, target),
+                Kind::Receive { source } => return self.receive(receive, plan.receive, source),
+                Kind::SendReceive { target, source } => {
+                    target.map_or(Ok(()), |target| self.send(send, plan.send, target))?;
+                    return source.map_or(Ok(()), |source| self.receive(receive, plan.receive, source));
+                }
+            }
+        };
+        self.rccl.check(call, code)
+    }
+
+    fn send(&self, address: usize, length: usize, peer: u32) -> Result<()> {
+        let Joined { communicator, stream, .. } = self.joined;
+        // SAFETY: memory that the device reads, for as long as the operation runs.
+        let code = unsafe { (self.rccl.symbols.send)(address, length, BYTES, peer as c_int, communicator, stream) };
+        self.rccl.check("ncclSend", code)
+    }
+
+    fn receive(&self, address: usize, length: usize, peer: u32) -> Result<()> {
+        let Joined { communicator, stream, .. } = self.joined;
+        // SAFETY: memory that the device writes, for as long as the operation runs.
+        let code = unsafe { (self.rccl.symbols.receive)(address, length, BYTES, peer as c_int, communicator, stream) };
+        self.rccl.check("ncclRecv", code)
+    }
+}
