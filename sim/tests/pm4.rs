@@ -11,7 +11,7 @@ use common::pm4::*;
 use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
-use hsa_runtime64::machine::device_ticks;
+use hsa_runtime64::machine::clock::device_ticks;
 use hsa_runtime64::machine::report::costs::hsa_sim_hold;
 
 // Opcodes and fields, from the Linux kernel's soc15d.h and Mesa's sid.h.

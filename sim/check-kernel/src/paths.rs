@@ -4,7 +4,7 @@
 
 use amdgpu_code_object::{CodeObject, Kernel};
 use hsa_abi::KernelDescriptor;
-use hsa_runtime64::machine::report::profile::Sources;
+use hsa_runtime64::machine::code::source::Sources;
 use sim_isa::Target;
 use sim_wave::PathReport;
 

@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use hsa_runtime64::machine::agent::{AgentMask, CPU};
-use hsa_runtime64::machine::memory::map::{Allocation, Mapping};
+use hsa_runtime64::machine::agent_id::{AgentMask, CPU};
+use hsa_runtime64::machine::memory::allocation::{Allocation, Mapping};
 use parking_lot::{Condvar, Mutex};
 
 use super::abi::*;

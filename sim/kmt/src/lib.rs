@@ -29,11 +29,13 @@ use std::ffi::c_void;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
-use hsa_runtime64::machine::agent::{Agent, AgentIndex};
+use hsa_runtime64::machine::agent::Agent;
+use hsa_runtime64::machine::agent_id::AgentIndex;
+use hsa_runtime64::machine::clock::{CLOCK_HZ, device_ticks, now};
 use hsa_runtime64::machine::config::Config;
 use hsa_runtime64::machine::queue::Queue;
 use hsa_runtime64::machine::queue::packet::Failure;
-use hsa_runtime64::machine::{CLOCK_HZ, Driver, Machine, device_ticks, now};
+use hsa_runtime64::machine::{Driver, Machine};
 use parking_lot::RwLock;
 
 use abi::{ClockCounters, Status, Version};

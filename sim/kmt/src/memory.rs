@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::ptr;
 
-use hsa_runtime64::machine::agent::{AgentIndex, AgentMask, CPU};
-use hsa_runtime64::machine::memory::map::{Allocation, Mapping, PAGE};
+use hsa_runtime64::machine::agent_id::{AgentIndex, AgentMask, CPU};
+use hsa_runtime64::machine::memory::allocation::{Allocation, Mapping, PAGE};
 use parking_lot::Mutex;
 
 use super::abi::*;

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use hsa_abi::{AQL_PACKET_SIZE, AmdQueue, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaStatus};
 use hsa_runtime64::machine::Machine;
-use hsa_runtime64::machine::agent::{Agent, AgentMask, CPU};
-use hsa_runtime64::machine::memory::map::{Allocation, Mapping, PAGE};
+use hsa_runtime64::machine::agent::Agent;
+use hsa_runtime64::machine::agent_id::{AgentMask, CPU};
+use hsa_runtime64::machine::memory::allocation::{Allocation, Mapping, PAGE};
 use hsa_runtime64::machine::queue::packet::Failure;
 use hsa_runtime64::machine::queue::{Queue, QueueMemory};
 use parking_lot::Mutex;

@@ -3,7 +3,7 @@
 //! The nodes: 0 is the CPU with the system's memory. GPUs follow, each connected to all others by PCI Express.
 
 use hsa_runtime64::machine::agent::Agent;
-use hsa_runtime64::machine::memory::map::PAGE;
+use hsa_runtime64::machine::memory::allocation::PAGE;
 use hsa_runtime64::machine::product::gpu::Gpu;
 use sim_wave::{PRIVATE_APERTURE, SHARED_APERTURE};
 

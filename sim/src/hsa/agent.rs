@@ -12,7 +12,8 @@ use hsa_abi::{
 
 use super::copy::SDMA_ENGINES;
 use super::{Value, check_signatures, guard, proceed};
-use crate::machine::agent::{self, Agent, CPU};
+use crate::machine::agent::Agent;
+use crate::machine::agent_id::{self, CPU};
 use crate::machine::product::gpu::Gpu;
 use crate::machine::product::target::TargetInfo;
 use crate::machine::{self, Machine, machine, queue};
@@ -83,8 +84,8 @@ unsafe fn common_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> R
             | HsaAgentInfo::AMD_IOMMU_SUPPORT => value.put(0_u32),
             HsaAgentInfo::AMD_DRIVER_NODE_ID => value.put(agent.index.0 as u32),
             HsaAgentInfo::AMD_DOMAIN => value.put(0_u32),
-            HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::CLOCK_HZ),
-            HsaAgentInfo::AMD_NEAREST_CPU => value.put(agent::agent_handle(CPU)),
+            HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::clock::CLOCK_HZ),
+            HsaAgentInfo::AMD_NEAREST_CPU => value.put(agent_id::agent_handle(CPU)),
             HsaAgentInfo::AMD_HDP_FLUSH => {
                 let register: *mut u32 =
                     agent.hdp.as_ref().map_or(ptr::null_mut(), |hdp| ptr::with_exposed_provenance_mut(hdp.address()));
@@ -167,7 +168,7 @@ unsafe fn gpu_info(
             HsaAgentInfo::DEVICE => value.put(HsaDeviceType::GPU),
             HsaAgentInfo::PROFILE => value.put(HsaProfile::BASE),
             HsaAgentInfo::NODE | HsaAgentInfo::AMD_DRIVER_NODE_ID => value.put(node),
-            HsaAgentInfo::ISA => value.put(agent::isa_handle(agent.index, 0)),
+            HsaAgentInfo::ISA => value.put(agent_id::isa_handle(agent.index, 0)),
             HsaAgentInfo::WAVEFRONT_SIZE => value.put(target.wave_size),
             HsaAgentInfo::WORKGROUP_MAX_DIM => value.put([TargetInfo::MAX_WORKGROUP as u16; 3]),
             HsaAgentInfo::WORKGROUP_MAX_SIZE => value.put(TargetInfo::MAX_WORKGROUP),
@@ -201,7 +202,7 @@ unsafe fn gpu_info(
             // The kernel driver's own number of the GPU, of which only that it is unique is known.
             HsaAgentInfo::AMD_DRIVER_UID => value.put(0x4000 + node * 0x111),
             HsaAgentInfo::AMD_NUM_SDMA_ENG => value.put(SDMA_ENGINES),
-            HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::DEVICE_CLOCK_HZ),
+            HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::clock::DEVICE_CLOCK_HZ),
             _ if (0x3000..0x3100).contains(&attribute.0) => {
                 return image_info(!matches!(target.name, "gfx942" | "gfx950"), attribute, value);
             }
@@ -254,14 +255,14 @@ pub unsafe extern "C" fn hsa_agent_iterate_isas(
         let count = agent.target().map_or(0, |target| target.isas.len().min(known));
         for slot in 0..count {
             // SAFETY: the caller passed this callback for this data.
-            proceed(unsafe { callback(agent::isa_handle(agent.index, slot), data) })?;
+            proceed(unsafe { callback(agent_id::isa_handle(agent.index, slot), data) })?;
         }
         Ok(())
     })
 }
 
 fn isa_name(machine: &Machine, isa: HsaIsa) -> Result<String, HsaStatus> {
-    agent::isa_index(isa)
+    agent_id::isa_index(isa)
         .and_then(|(index, slot)| machine.agents.get(index.0)?.target()?.isas.get(slot))
         .map(|(name, _)| format!("amdgcn-amd-amdhsa--{name}"))
         .ok_or(HsaStatus::ERROR_INVALID_ISA)
@@ -311,7 +312,7 @@ pub unsafe extern "C" fn hsa_agent_iterate_caches(
         let count = agent.target().map_or(0, |target| target.caches.len());
         for slot in 0..count {
             // SAFETY: the caller passed this callback for this data.
-            proceed(unsafe { callback(agent::cache_handle(agent.index, slot), data) })?;
+            proceed(unsafe { callback(agent_id::cache_handle(agent.index, slot), data) })?;
         }
         Ok(())
     })
@@ -322,7 +323,7 @@ pub unsafe extern "C" fn hsa_agent_iterate_caches(
 pub unsafe extern "C" fn hsa_cache_get_info(cache: HsaCache, attribute: HsaCacheInfo, value: *mut c_void) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        let found = agent::cache_index(cache)
+        let found = agent_id::cache_index(cache)
             .and_then(|(index, slot)| Some((machine.agents.get(index.0)?.target()?, slot)))
             .and_then(|(target, slot)| Some((target, slot, *target.caches.get(slot)?)));
         let (target, slot, bytes) = found.ok_or(HsaStatus::ERROR_INVALID_CACHE)?;

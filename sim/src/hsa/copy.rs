@@ -14,12 +14,14 @@ use hsa_abi::{
 };
 
 use super::{Out, check_signatures, guard, slice};
-use crate::machine::agent::{Agent, AgentIndex, AgentMask, CPU};
+use crate::machine::agent::Agent;
+use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
+use crate::machine::clock::now;
 use crate::machine::events;
+use crate::machine::memory::allocation::PAGE;
 use crate::machine::memory::hdp::Accesses;
-use crate::machine::memory::map::PAGE;
 use crate::machine::signal::{self, Condition, Waiting};
-use crate::machine::{Machine, machine, now};
+use crate::machine::{Machine, machine};
 
 check_signatures! {
     hsa_memory_copy hsa_amd_memory_async_copy hsa_amd_memory_async_copy_on_engine

@@ -12,11 +12,13 @@ use hsa_abi::{
 };
 
 use super::{Out, Value, check_signatures, guard, proceed, slice};
-use crate::machine::agent::{self, Agent, AgentIndex, AgentMask, CPU, Pool};
-use crate::machine::memory::map::{AllocationInfo, PAGE};
+use crate::machine::agent::Agent;
+use crate::machine::agent_id::{self, AgentIndex, AgentMask, CPU, Pool};
+use crate::machine::memory::allocation::DEVICE_BLOCK;
+use crate::machine::memory::allocation::{AllocationInfo, PAGE};
 use crate::machine::product::rocr::Release;
 use crate::machine::product::target::TargetInfo;
-use crate::machine::{DEVICE_BLOCK, Machine, machine};
+use crate::machine::{Machine, machine};
 
 check_signatures! {
     hsa_agent_iterate_regions hsa_region_get_info hsa_amd_agent_iterate_memory_pools
@@ -256,7 +258,7 @@ pub unsafe extern "C" fn hsa_sim_memory_part_begin(ptr: *const c_void, size: usi
         let end = start.checked_add(size as u64).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
         // What was there was somebody else's.
         machine.memory.unwritten.renew(start..end);
-        machine.memory.order.forget(start..end);
+        machine.race.forget(start..end);
         if !machine.config.checks.bounds {
             return Ok(());
         }
@@ -466,7 +468,7 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
             }
             result.size_in_bytes = range.size as usize;
             result.user_data = address(range.user_data as u64);
-            result.agent_owner = agent::agent_handle(range.owner);
+            result.agent_owner = agent_id::agent_handle(range.owner);
             result.global_flags = match range.global_flags {
                 HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED => HSA_GLOBAL_FLAG_FINE_GRAINED,
                 flags => flags,
@@ -486,7 +488,7 @@ pub unsafe extern "C" fn hsa_amd_pointer_info(
         let agents: Vec<_> = (0..machine.agents.len())
             .map(AgentIndex)
             .filter(|&index| index != CPU && mask.has(index))
-            .map(agent::agent_handle)
+            .map(agent_id::agent_handle)
             .collect();
         // SAFETY: `alloc` is the caller's allocator; it returns null or that many bytes.
         unsafe {

@@ -14,7 +14,7 @@ use hsa_abi::{
 use parking_lot::Mutex;
 
 use super::{Out, Value, check_signatures, guard, slice};
-use crate::machine::agent::{self, AgentIndex, CPU};
+use crate::machine::agent_id::{self, AgentIndex, CPU};
 use crate::machine::product::target::TargetInfo;
 use crate::machine::queue::{MAX_SIZE, MIN_SIZE, Queue, Request};
 use crate::machine::{Machine, machine, signal};
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn hsa_amd_queue_get_info(
         // SAFETY: `value` has room for the attribute's type, by the caller's contract.
         unsafe {
             match attribute {
-                HsaQueueInfo::AGENT => value.put(agent::agent_handle(queue.agent)),
+                HsaQueueInfo::AGENT => value.put(agent_id::agent_handle(queue.agent)),
                 HsaQueueInfo::DOORBELL_ID => value.put(queue.doorbell_address()),
                 _ => return Err(HsaStatus::ERROR_INVALID_ARGUMENT),
             }

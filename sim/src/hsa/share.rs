@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use hsa_abi::{HsaAgent, HsaIpcHandle, HsaSignal, HsaStatus};
 
 use super::{Out, check_signatures, guard, slice};
-use crate::machine::agent::{AgentMask, CPU};
+use crate::machine::agent_id::{AgentMask, CPU};
 use crate::machine::machine;
 use crate::machine::memory::ipc;
 
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn hsa_amd_ipc_memory_create(
     guard(|| {
         let machine = machine()?;
         let (base, out) = (Out::new(ptr)?.0.addr() as u64, Out::new(handle)?);
-        let handle = ipc::create(&machine, base, len)?;
+        let handle = ipc::create(&machine.ipc, &machine.memory, base, len)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(handle) };
         Ok(())
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn hsa_amd_ipc_memory_attach(
         // SAFETY: null or the caller's `agent_count` elements, which do not change meanwhile.
         let agents = unsafe { slice(mapping_agents, agent_count as usize)? };
         let access = if agents.is_empty() { AgentMask::ALL } else { machine.agent_mask(agents)? };
-        let base = ipc::attach(&machine, handle, len, access)?;
+        let base = ipc::attach(&machine.memory, machine.agents.len(), handle, len, access)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(std::ptr::with_exposed_provenance_mut(base as usize)) };
         Ok(())
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn hsa_amd_ipc_memory_attach(
 pub unsafe extern "C" fn hsa_amd_ipc_memory_detach(mapped_ptr: *mut c_void) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        ipc::detach(&machine, Out::new(mapped_ptr)?.0.addr() as u64)
+        ipc::detach(&machine.memory, Out::new(mapped_ptr)?.0.addr() as u64)
     })
 }
 

@@ -11,7 +11,7 @@ use hsa_abi::{
 };
 
 use super::{Out, Value, check_signatures, executable, guard};
-use crate::machine::{self, machine};
+use crate::machine::{self, clock, machine};
 
 check_signatures! {
     hsa_init hsa_shut_down hsa_status_string hsa_system_get_info
@@ -122,8 +122,8 @@ pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *m
             match attribute {
                 HsaSystemInfo::VERSION_MAJOR => value.put(1_u16),
                 HsaSystemInfo::VERSION_MINOR => value.put(runtime_minor),
-                HsaSystemInfo::TIMESTAMP => value.put(machine::now()),
-                HsaSystemInfo::TIMESTAMP_FREQUENCY => value.put(machine::CLOCK_HZ),
+                HsaSystemInfo::TIMESTAMP => value.put(clock::now()),
+                HsaSystemInfo::TIMESTAMP_FREQUENCY => value.put(machine::clock::CLOCK_HZ),
                 HsaSystemInfo::SIGNAL_MAX_WAIT => value.put(u64::MAX),
                 HsaSystemInfo::ENDIANNESS => value.put(HsaEndianness::LITTLE),
                 HsaSystemInfo::MACHINE_MODEL => value.put(HsaMachineModel::LARGE),

@@ -11,7 +11,7 @@ use hsa_abi::{
 };
 
 use super::{Out, check_signatures, guard, slice};
-use crate::machine::agent::AgentMask;
+use crate::machine::agent_id::AgentMask;
 use crate::machine::machine;
 
 check_signatures! {
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn hsa_amd_vmem_import_shareable_handle(fd: c_int, handle:
         if fd < 0 {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        let handle = machine.vmem.import(&machine, fd)?;
+        let handle = machine.vmem.import(|owner, slot| machine.agents.get(owner)?.pools().nth(slot), fd)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(handle) };
         Ok(())

@@ -29,8 +29,8 @@ use hsa_abi::{
 };
 use parking_lot::Mutex;
 
-use crate::machine::agent::{self, AgentIndex};
-use crate::machine::memory::map::PAGE;
+use crate::machine::agent_id::{self, AgentIndex};
+use crate::machine::memory::allocation::PAGE;
 use crate::machine::queue::Queue;
 
 /// Agents, as bits, whose queues are evicted for this process.
@@ -130,7 +130,7 @@ impl Events {
     /// Calls the handlers for an access to `address`. The hardware reports its page.
     pub fn memory_fault(&self, agent: AgentIndex, address: u64, reason: u32) {
         let memory_fault = HsaAmdMemoryFault {
-            agent: agent::agent_handle(agent),
+            agent: agent_id::agent_handle(agent),
             virtual_address: address & !(PAGE as u64 - 1),
             fault_reason_mask: reason,
         };
@@ -140,7 +140,7 @@ impl Events {
 
     /// Calls the handlers for a reset of `agent`.
     pub fn reset(&self, agent: AgentIndex) {
-        let agent = agent::agent_handle(agent);
+        let agent = agent_id::agent_handle(agent);
         let hw_exception = HsaAmdHwException { agent, reset_type: RESET_TYPE_OTHER, reset_cause: CAUSE_GPU_HANG };
         let data = HsaAmdEventData { hw_exception };
         self.send_first(&self.reset_was_reported, HsaAmdEventType::GPU_HW_EXCEPTION, data);

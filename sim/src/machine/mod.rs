@@ -17,6 +17,8 @@
 //! wait.
 
 pub mod agent;
+pub mod agent_id;
+pub mod clock;
 pub mod code;
 pub mod config;
 pub mod events;
@@ -38,17 +40,19 @@ use hsa_abi::{AmdSignalKind, HsaAgent, HsaMemoryPool, HsaRegion, HsaSignal, HsaS
 use parking_lot::{Mutex, RwLock};
 use sim_wave::Gws;
 
-use agent::{Agent, AgentIndex, AgentMask, CPU, Pool};
+use agent::Agent;
+use agent_id::{AgentIndex, AgentMask, CPU, Pool};
 use code::executable::Executables;
 use code::foreign::Code;
 use config::Config;
 use events::Events;
 use handlers::Handlers;
-use memory::caches::AgentCaches;
-use memory::hdp::HostWrites;
-use memory::map::{Allocation, AllocationInfo, Mapping, MemoryMap};
+use memory::allocation::{self, Allocation, AllocationInfo, DEVICE_BLOCK, Mapping};
+use memory::caches::{AgentCaches, Backing};
+use memory::hdp::{self, HostWrites};
+use memory::ipc::SharedFiles;
+use memory::map::MemoryMap;
 use memory::vmem::Vmem;
-use memory::{hdp, map};
 use processor::doorbell_watcher::Watcher;
 use product::gpu::Bar;
 use product::performance::Performance;
@@ -62,6 +66,7 @@ use report::debugger;
 use report::findings::{Asked, Findings};
 use report::leaks::Leaks;
 use report::profile::Profiles;
+use report::race::RaceDetector;
 use signal::Signals;
 
 use crate::inject;
@@ -74,6 +79,10 @@ pub struct Machine {
     pub agents: Vec<Agent>,
     /// The memory map.
     pub memory: MemoryMap,
+    /// Memory that other processes can attach.
+    pub ipc: Arc<SharedFiles>,
+    /// Accesses of dispatches, for the check `race`.
+    pub race: Arc<RaceDetector>,
     /// Reservations and mappings of the virtual memory functions.
     pub vmem: Vmem,
     /// Signals.
@@ -196,37 +205,8 @@ pub fn shut_down() -> Result<(), HsaStatus> {
     Ok(())
 }
 
-/// Nanoseconds since boot: the system's clock.
-pub fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
-    time.tv_sec as u64 * CLOCK_HZ + time.tv_nsec as u64
-}
-
-/// Bytes of the blocks of device memory that ROCR suballocates from.
-pub const DEVICE_BLOCK: usize = 2 << 20;
-
 /// Value of every byte of memory that may have been used before.
 const LEFT_BEHIND: u8 = 0xa5;
-
-/// Ticks of [`now`] in a second.
-pub const CLOCK_HZ: u64 = 1_000_000_000;
-
-/// Ticks of a GPU's clock in a second. GPUs write its time to signals and memory.
-pub const DEVICE_CLOCK_HZ: u64 = 100_000_000;
-/// Start of the GPUs' clocks, in ticks of the system's clock: before any program ran.
-const DEVICE_CLOCK_START: u64 = CLOCK_HZ;
-
-/// Converts ticks of the system's clock to ticks of a GPU's.
-pub fn device_ticks(system: u64) -> u64 {
-    system.saturating_sub(DEVICE_CLOCK_START) / (CLOCK_HZ / DEVICE_CLOCK_HZ)
-}
-
-/// Converts ticks of a GPU's clock to ticks of the system's.
-pub fn system_ticks(device: u64) -> u64 {
-    DEVICE_CLOCK_START + device * (CLOCK_HZ / DEVICE_CLOCK_HZ)
-}
 
 impl Machine {
     /// Starts a machine, which runs until it is stopped.
@@ -275,6 +255,7 @@ impl Machine {
             caches: None,
         };
         let events = Events::new(config.interrupts);
+        let (ipc, race) = (Arc::<SharedFiles>::default(), Arc::<RaceDetector>::default());
         let machine = Arc::new(Self {
             agents: std::iter::once(Ok(cpu)).chain(gpus).collect::<io::Result<_>>()?,
             costs: Costs::new(config.stats.is_some()),
@@ -282,7 +263,9 @@ impl Machine {
             profiles: Profiles::new(config.profile.clone())?,
             debugger: config.debug.as_ref().map(debugger::Asked::open).transpose()?,
             config,
-            memory: MemoryMap::default(),
+            memory: MemoryMap::new(vec![ipc.clone(), race.clone()]),
+            ipc,
+            race,
             vmem: Vmem::default(),
             signals: Signals::default(),
             queues: RwLock::default(),
@@ -340,7 +323,7 @@ impl Machine {
 
     /// The agent that a handle names.
     pub fn agent(&self, handle: HsaAgent) -> Result<&Agent, HsaStatus> {
-        agent::agent_index(handle).and_then(|index| self.agents.get(index.0)).ok_or(HsaStatus::ERROR_INVALID_AGENT)
+        agent_id::agent_index(handle).and_then(|index| self.agents.get(index.0)).ok_or(HsaStatus::ERROR_INVALID_AGENT)
     }
 
     /// The set of agents that handles name.
@@ -352,14 +335,14 @@ impl Machine {
 
     /// The pool that a handle names.
     pub fn pool(&self, handle: HsaMemoryPool) -> Result<Pool, HsaStatus> {
-        agent::pool_index(handle)
+        agent_id::pool_index(handle)
             .and_then(|(index, slot)| self.agents.get(index.0)?.pools().nth(slot))
             .ok_or(HsaStatus::ERROR_INVALID_MEMORY_POOL)
     }
 
     /// The pool that a region's handle names.
     pub fn region(&self, handle: HsaRegion) -> Result<Pool, HsaStatus> {
-        agent::region_index(handle)
+        agent_id::region_index(handle)
             .and_then(|(index, slot)| self.agents.get(index.0)?.pools().nth(slot))
             .ok_or(HsaStatus::ERROR_INVALID_REGION)
     }
@@ -373,7 +356,7 @@ impl Machine {
             return Err(HsaStatus::ERROR_INVALID_ALLOCATION);
         }
         let is_device = self.agents[pool.owner.0].gpu.as_ref().is_some_and(|gpu| gpu.memory.is_some());
-        let alignment = if is_device && size >= DEVICE_BLOCK { DEVICE_BLOCK } else { map::PAGE };
+        let alignment = if is_device && size >= DEVICE_BLOCK { DEVICE_BLOCK } else { allocation::PAGE };
         let mapping = Mapping::aligned(size, alignment).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
         let base = mapping.base() as u64;
         if is_device && size < DEVICE_BLOCK {
@@ -393,9 +376,38 @@ impl Machine {
         Ok(base)
     }
 
+    /// Polls the registers of all GPUs.
+    pub fn see_flushes(&self) {
+        if self.host_writes.is_empty() {
+            return;
+        }
+        for agent in &self.agents {
+            if let Some(registers) = &agent.hdp {
+                self.host_writes.look(agent.index, || registers.take_flush());
+            }
+        }
+    }
+
+    /// Starts to follow host writes to the allocation at `base`, if the host may access it and must flush.
+    pub fn follow_host_writes(&self, base: u64) {
+        let Some(range) = self.memory.find(base) else { return };
+        let is_checked = self.agents[range.owner.0].gpu.as_ref().is_some_and(|gpu| gpu.hdp_checked && gpu.has_hdp());
+        if is_checked && range.access.has(CPU) {
+            self.see_flushes();
+            self.host_writes.follow(&range);
+        } else {
+            self.host_writes.forget(base);
+        }
+    }
+
+    /// The memory behind the GPUs' caches.
+    pub fn backing(&self) -> Backing<'_> {
+        Backing { memory: &self.memory, host_writes: &self.host_writes }
+    }
+
     /// Size of an agent's unallocated memory in bytes.
     pub fn available_memory(&self, agent: &Agent) -> u64 {
-        let pages = |range: &AllocationInfo| range.size.next_multiple_of(map::PAGE as u64);
+        let pages = |range: &AllocationInfo| range.size.next_multiple_of(allocation::PAGE as u64);
         let allocations = self.memory.allocations();
         let used = allocations.iter().filter(|range| range.owner == agent.index).map(pages).sum();
         agent.memory.saturating_sub(used)
@@ -411,7 +423,7 @@ impl Machine {
     /// Creates a signal that every agent can access, with an interrupt or without.
     pub fn create_signal(&self, kind: AmdSignalKind, value: i64, interrupt: bool) -> Result<HsaSignal, HsaStatus> {
         self.signals.create(kind, value, interrupt && self.config.interrupts, |slab| {
-            let (base, size) = (slab.base() as u64, map::PAGE as u64);
+            let (base, size) = (slab.base() as u64, allocation::PAGE as u64);
             self.memory.insert(Allocation::new(base, size, CPU, AgentMask::ALL));
         })
     }
@@ -558,5 +570,5 @@ impl Machine {
 fn host_memory() -> u64 {
     // SAFETY: sysconf has no preconditions.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    pages.max(1) as u64 * map::PAGE as u64
+    pages.max(1) as u64 * allocation::PAGE as u64
 }

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use hsa_abi::{AmdSignal, AmdSignalKind, HsaSignal, HsaSignalCondition, HsaStatus};
 use parking_lot::Mutex;
 
-use crate::machine::memory::map::{Mapping, PAGE};
-use crate::machine::{device_ticks, system_ticks};
+use crate::machine::clock::{device_ticks, system_ticks};
+use crate::machine::memory::allocation::{Mapping, PAGE};
 
 /// Number of slots for signals in one mapping. The first slot has no signal, but the mailbox of the others.
 const SLAB: usize = PAGE / size_of::<AmdSignal>();

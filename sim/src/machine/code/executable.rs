@@ -14,12 +14,13 @@ use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
 use crate::machine::Machine;
-use crate::machine::agent::{Agent, AgentIndex, AgentMask};
+use crate::machine::agent::Agent;
+use crate::machine::agent_id::{AgentIndex, AgentMask};
+use crate::machine::code::kernel::Kernel;
 use crate::machine::code::loader::{self, Image, Symbol, SymbolKind};
-use crate::machine::memory::map::Allocation;
-use crate::machine::processor::dispatch::Kernel;
+use crate::machine::code::source::Sources;
+use crate::machine::memory::allocation::Allocation;
 use crate::machine::report::findings::Asked;
-use crate::machine::report::profile::Sources;
 
 /// Bytes of a code object in the host program's memory, valid while its reader exists.
 #[derive(Clone, Copy, Debug)]

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use hsa_abi::KernelDescriptor;
 use parking_lot::Mutex;
 
-use crate::machine::agent::AgentIndex;
+use crate::machine::agent_id::AgentIndex;
+use crate::machine::code::kernel::Kernel;
 use crate::machine::code::loader::Segment;
-use crate::machine::memory::map::{AllocationInfo, MemoryMap};
-use crate::machine::processor::dispatch::Kernel;
+use crate::machine::memory::allocation::AllocationInfo;
+use crate::machine::memory::map::MemoryMap;
 
 /// Kernels that packets have named, by agent and address of the descriptor.
 #[derive(Default)]

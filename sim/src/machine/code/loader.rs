@@ -10,7 +10,7 @@ use object::LittleEndian;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym};
 
-use crate::machine::memory::map::Mapping;
+use crate::machine::memory::allocation::Mapping;
 use crate::machine::product::rocr::Release;
 use crate::machine::product::target::{self, TargetInfo};
 

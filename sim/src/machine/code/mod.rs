@@ -4,4 +4,6 @@
 
 pub mod executable;
 pub mod foreign;
+pub mod kernel;
 pub mod loader;
+pub mod source;

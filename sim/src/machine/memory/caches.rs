@@ -38,9 +38,9 @@ use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaFenceScope, HsaPointerType};
 use parking_lot::{Mutex, MutexGuard};
 use sim_wave::{Access, Control, Path, Turn};
 
-use crate::machine::Machine;
-use crate::machine::memory::hdp::Accesses;
-use crate::machine::memory::map::{AllocationInfo, Mapping, MemoryMap};
+use crate::machine::memory::allocation::{AllocationInfo, Mapping};
+use crate::machine::memory::hdp::{Accesses, HostWrites};
+use crate::machine::memory::map::MemoryMap;
 use crate::machine::product::gpu::Gpu;
 use crate::machine::product::random::Random;
 
@@ -277,10 +277,10 @@ impl AgentCaches {
     }
 
     /// Performs a packet's acquire fence. The caller keeps memory mapped, as in the functions below.
-    pub fn acquire(&self, machine: &Machine, scope: HsaFenceScope) {
+    pub fn acquire(&self, backing: Backing<'_>, scope: HsaFenceScope) {
         let (agent, system) = (scope != HsaFenceScope::NONE, scope == HsaFenceScope::SYSTEM);
         self.control(
-            machine,
+            backing,
             Control {
                 invalidate_vector: agent,
                 invalidate_array: agent,
@@ -292,36 +292,36 @@ impl AgentCaches {
     }
 
     /// Performs a packet's release fence.
-    pub fn release(&self, machine: &Machine, scope: HsaFenceScope) {
+    pub fn release(&self, backing: Backing<'_>, scope: HsaFenceScope) {
         let (agent, system) = (scope != HsaFenceScope::NONE, scope == HsaFenceScope::SYSTEM);
         let control =
             Control { write_back: agent, write_back_die: agent, write_back_shared: system, ..Control::default() };
-        self.control(machine, control);
+        self.control(backing, control);
     }
 
     /// Performs a packet's cache operations on the caches of all units.
-    pub fn control(&self, machine: &Machine, control: Control) {
+    pub fn control(&self, backing: Backing<'_>, control: Control) {
         if control != Control::default() {
             let mut state = self.0.lock();
-            state.follow(&machine.memory);
-            state.control(0..UNITS, machine, control);
+            state.follow(backing.memory);
+            state.control(0..UNITS, backing, control);
         }
     }
 
     /// Writes the units' stores back, after a while in which nothing has run.
-    pub fn drain(&self, machine: &Machine) {
-        let _memory = machine.memory.dispatch();
-        self.control(machine, Control { write_back: true, ..Control::default() });
+    pub fn drain(&self, backing: Backing<'_>) {
+        let _memory = backing.memory.dispatch();
+        self.control(backing, Control { write_back: true, ..Control::default() });
     }
 
     /// Removes lines from the L2 before the packet processor polls this memory, which it must see change in host
     /// memory.
-    pub fn pass(&self, machine: &Machine, address: u64, size: u64) {
+    pub fn pass(&self, backing: Backing<'_>, address: u64, size: u64) {
         let mut state = self.0.lock();
-        state.follow(&machine.memory);
-        if let Some(range) = state.range(&machine.memory, address).filter(|range| range.is_shared) {
+        state.follow(backing.memory);
+        if let Some(range) = state.range(backing.memory, address).filter(|range| range.is_shared) {
             (0..HALVES).for_each(|half| state.write_back_die(half));
-            state.write_back_shared(machine);
+            state.write_back_shared(backing);
             lines(address, size).for_each(|(line, _)| state.shared.remove(range, line));
         }
     }
@@ -331,14 +331,14 @@ impl AgentCaches {
     /// back first.
     pub fn through(
         &self,
-        machine: &Machine,
+        backing: Backing<'_>,
         (address, host, size): (u64, u64, u64),
         access: Access,
         act: impl FnOnce(u64),
     ) {
         let mut state = self.0.lock();
-        state.follow(&machine.memory);
-        let Some(range) = state.range(&machine.memory, address).filter(|range| range.is_shared) else {
+        state.follow(backing.memory);
+        let Some(range) = state.range(backing.memory, address).filter(|range| range.is_shared) else {
             drop(state);
             return act(host);
         };
@@ -424,9 +424,9 @@ impl State {
     }
 
     /// Writes a unit's stores back.
-    fn write_back(&mut self, unit: usize, machine: &Machine) {
+    fn write_back(&mut self, unit: usize, backing: Backing<'_>) {
         self.turns[unit] = 0;
-        let accesses = Accesses::new(&machine.host_writes);
+        let accesses = Accesses::new(backing.host_writes);
         let half = unit % HALVES;
         for (base, line, bytes) in self.vector[unit].take_written() {
             let Some(&range) = self.ranges.get(&base) else { continue };
@@ -503,8 +503,8 @@ impl State {
         }
     }
 
-    fn write_back_shared(&mut self, machine: &Machine) {
-        let accesses = Accesses::new(&machine.host_writes);
+    fn write_back_shared(&mut self, backing: Backing<'_>) {
+        let accesses = Accesses::new(backing.host_writes);
         for (base, line, bytes) in self.shared.take_written() {
             let Some(&range) = self.ranges.get(&base) else { continue };
             accesses.begin(base, line.max(range.base)..(line + LINE).min(range.end));
@@ -513,9 +513,9 @@ impl State {
     }
 
     /// Writes back, and then invalidates, the caches of `units` and the ones beyond, as `control` says.
-    fn control(&mut self, units: Range<usize>, machine: &Machine, control: Control) {
+    fn control(&mut self, units: Range<usize>, backing: Backing<'_>, control: Control) {
         for unit in units.clone().filter(|_| control.write_back) {
-            self.write_back(unit, machine);
+            self.write_back(unit, backing);
         }
         for unit in units {
             let half = unit % HALVES;
@@ -533,7 +533,7 @@ impl State {
             }
         }
         if control.write_back_shared {
-            self.write_back_shared(machine);
+            self.write_back_shared(backing);
         }
         if control.invalidate_shared {
             self.shared.invalidate();
@@ -542,20 +542,20 @@ impl State {
 
     /// Begins a turn of a unit's wave: writes back overdue stores, and with a seed makes random write-backs and
     /// invalidations.
-    fn begin(&mut self, unit: usize, machine: &Machine) {
+    fn begin(&mut self, unit: usize, backing: Backing<'_>) {
         for unit in 0..UNITS {
             self.turns[unit] += 1;
             if self.turns[unit] > TURNS {
-                self.write_back(unit, machine);
+                self.write_back(unit, backing);
             }
         }
         let Some(random) = &mut self.random else { return };
         match random.below(32) {
-            0 | 1 => self.write_back(unit, machine),
+            0 | 1 => self.write_back(unit, backing),
             2 | 3 => self.vector[unit].invalidate(),
             4 => self.scalar[unit % HALVES].invalidate(),
             5 => self.shared.invalidate(),
-            6 => self.write_back_shared(machine),
+            6 => self.write_back_shared(backing),
             7 => self.middle[unit % HALVES].invalidate(),
             8 => self.write_back_die(unit % HALVES),
             _ => {}
@@ -563,12 +563,21 @@ impl State {
     }
 }
 
+/// The memory behind caches, and the host writes to it that are not flushed.
+#[derive(Clone, Copy)]
+pub struct Backing<'a> {
+    /// The memory map.
+    pub memory: &'a MemoryMap,
+    /// The host writes.
+    pub host_writes: &'a HostWrites,
+}
+
 /// The caches of an agent, together with the memory behind them.
 pub struct Cached<'a> {
     /// The agent's caches.
     pub caches: &'a AgentCaches,
-    /// The agent's machine.
-    pub machine: &'a Machine,
+    /// The memory behind them.
+    pub backing: Backing<'a>,
     /// Compute unit of a dispatch's first workgroup. Further workgroups have the units that follow.
     pub first_unit: u64,
     /// True if the waves of a workgroup run on two units of the same half.
@@ -583,16 +592,16 @@ impl sim_wave::Caches for Cached<'_> {
             false => place % UNITS,
         };
         let mut state = self.caches.0.lock();
-        state.follow(&self.machine.memory);
-        state.begin(unit, self.machine);
-        Box::new(UnitTurn { state: Some(state), machine: self.machine, unit })
+        state.follow(self.backing.memory);
+        state.begin(unit, self.backing);
+        Box::new(UnitTurn { state: Some(state), backing: self.backing, unit })
     }
 }
 
 struct UnitTurn<'a> {
     /// Lock of the caches during the turn; `None` on drop.
     state: Option<MutexGuard<'a, State>>,
-    machine: &'a Machine,
+    backing: Backing<'a>,
     unit: usize,
 }
 
@@ -604,9 +613,9 @@ impl Drop for UnitTurn<'_> {
 
 impl Turn for UnitTurn<'_> {
     fn access(&mut self, address: u64, host: u64, size: u64, access: Access, path: Path) -> u64 {
-        let (unit, machine) = (self.unit, self.machine);
+        let (unit, backing) = (self.unit, self.backing);
         let Some(state) = self.state.as_deref_mut() else { return host };
-        let Some(range) = state.range(&machine.memory, address).filter(|range| address + size <= range.end) else {
+        let Some(range) = state.range(backing.memory, address).filter(|range| address + size <= range.end) else {
             return host;
         };
         match (path, access) {
@@ -617,7 +626,7 @@ impl Turn for UnitTurn<'_> {
             }
             (Path::Vector | Path::Scalar, Access::Read) => state.read(unit, path, range, address, size),
             _ => {
-                state.write_back(unit, machine);
+                state.write_back(unit, backing);
                 state.pass_units(unit, (path, access), range, (address, host, size))
             }
         }
@@ -625,7 +634,7 @@ impl Turn for UnitTurn<'_> {
 
     fn control(&mut self, control: Control) {
         if let Some(state) = self.state.as_deref_mut() {
-            state.control(self.unit..self.unit + 1, self.machine, control);
+            state.control(self.unit..self.unit + 1, self.backing, control);
         }
     }
 }

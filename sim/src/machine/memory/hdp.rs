@@ -24,9 +24,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use hsa_abi::HsaPointerType;
 use parking_lot::Mutex;
 
-use crate::machine::Machine;
-use crate::machine::agent::{AgentIndex, CPU};
-use crate::machine::memory::map::{AllocationInfo, Mapping, PAGE};
+use crate::machine::agent_id::AgentIndex;
+use crate::machine::memory::allocation::{AllocationInfo, Mapping, PAGE};
 
 /// A GPU's registers: `HDP_MEM_FLUSH_CNTL` and `HDP_REG_FLUSH_CNTL`, two words at the start of a page.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl Registers {
     }
 
     /// True if a flush was requested since the last call.
-    fn take_flush(&self) -> bool {
+    pub fn take_flush(&self) -> bool {
         let register: *mut u32 = std::ptr::with_exposed_provenance_mut(self.address());
         // SAFETY: a word of the mapping, aligned; the host program writes it by bare stores, as it would a register.
         unsafe { AtomicU32::from_ptr(register) }.swap(0, Ordering::AcqRel) != 0
@@ -90,8 +89,13 @@ pub struct HostWrites {
 }
 
 impl HostWrites {
+    /// True if no allocation is followed.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
     /// Starts to follow an allocation that the host may access from now on.
-    fn follow(&self, range: &AllocationInfo) {
+    pub fn follow(&self, range: &AllocationInfo) {
         let mut views = self.views.lock();
         views.entry(range.base).or_insert_with(|| {
             let block = range.size.clamp(1, BLOCK);
@@ -118,7 +122,7 @@ impl HostWrites {
 
     /// Marks all host writes to memory of `owner` as flushed if `was_flushed` returns true. It is called under the
     /// lock, so that a thread which finds a flush already taken also finds its effect.
-    fn look(&self, owner: AgentIndex, was_flushed: impl FnOnce() -> bool) {
+    pub fn look(&self, owner: AgentIndex, was_flushed: impl FnOnce() -> bool) {
         let mut views = self.views.lock();
         if !was_flushed() {
             return;
@@ -348,32 +352,6 @@ pub fn complaint(unflushed: &Range<u64>, range: &AllocationInfo) -> String {
     )
 }
 
-impl Machine {
-    /// Polls the registers of all GPUs.
-    pub fn see_flushes(&self) {
-        if self.host_writes.count.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        for agent in &self.agents {
-            if let Some(registers) = &agent.hdp {
-                self.host_writes.look(agent.index, || registers.take_flush());
-            }
-        }
-    }
-
-    /// Starts to follow host writes to the allocation at `base`, if the host may access it and must flush.
-    pub fn follow_host_writes(&self, base: u64) {
-        let Some(range) = self.memory.find(base) else { return };
-        let is_checked = self.agents[range.owner.0].gpu.as_ref().is_some_and(|gpu| gpu.hdp_checked && gpu.has_hdp());
-        if is_checked && range.access.has(CPU) {
-            self.see_flushes();
-            self.host_writes.follow(&range);
-        } else {
-            self.host_writes.forget(base);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::slice::from_ref;
@@ -381,8 +359,8 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::machine::agent::AgentMask;
-    use crate::machine::memory::map::Allocation;
+    use crate::machine::agent_id::AgentMask;
+    use crate::machine::memory::allocation::Allocation;
 
     #[test]
     fn pages_that_nobody_has_accessed_are_known() {

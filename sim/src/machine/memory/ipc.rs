@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::ptr;
@@ -17,18 +18,18 @@ use std::ptr;
 use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaIpcHandle, HsaPointerType, HsaStatus};
 use parking_lot::Mutex;
 
-use crate::machine::Machine;
-use crate::machine::agent::{AgentIndex, AgentMask, CPU};
-use crate::machine::memory::map::{Allocation, Mapping, PAGE};
+use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
+use crate::machine::memory::allocation::{Allocation, DEVICE_BLOCK, Mapping, PAGE};
+use crate::machine::memory::map::{MemoryMap, OnFree};
 
 /// Files of the allocations that have a handle, by address. The lock is taken before that of running dispatches.
 #[derive(Debug, Default)]
-pub struct Shared(Mutex<BTreeMap<u64, File>>);
+pub struct SharedFiles(Mutex<BTreeMap<u64, File>>);
 
-impl Shared {
-    /// Forgets the allocation at `base`, which leaves the map. Its handles are invalid from now on.
-    pub fn forget(&self, base: u64) {
-        self.0.lock().remove(&base);
+impl OnFree for SharedFiles {
+    /// Forgets an allocation. Its handles are invalid from now on.
+    fn freed(&self, range: Range<u64>) {
+        self.0.lock().remove(&range.start);
     }
 }
 
@@ -61,18 +62,18 @@ impl Name {
 }
 
 /// Makes a handle of the whole allocation at `base`, of `size` bytes or as many in whole pages.
-pub fn create(machine: &Machine, base: u64, size: usize) -> Result<HsaIpcHandle, HsaStatus> {
-    let range = machine.memory.find(base).filter(|range| range.base == base && range.base == range.host);
+pub fn create(files: &SharedFiles, memory: &MemoryMap, base: u64, size: usize) -> Result<HsaIpcHandle, HsaStatus> {
+    let range = memory.find(base).filter(|range| range.base == base && range.base == range.host);
     let range = range.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
     let is_whole = [range.size, range.size.next_multiple_of(PAGE as u64)].contains(&(size as u64));
     if range.pointer_type != HsaPointerType::HSA || !is_whole {
         return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
     }
-    let mut files = machine.memory.shared.0.lock();
+    let mut files = files.0.lock();
     let file = match files.entry(base) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => {
-            let file = machine.memory.at_rest(|| move_to_file(base, range.size));
+            let file = memory.at_rest(|| move_to_file(base, range.size));
             entry.insert(file.map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?)
         }
     };
@@ -122,13 +123,20 @@ fn map_at(base: u64, bytes: u64, file: &File) -> io::Result<()> {
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Maps the memory that a handle names, for the agents of `access` and its owner.
-pub fn attach(machine: &Machine, handle: &HsaIpcHandle, size: usize, access: AgentMask) -> Result<u64, HsaStatus> {
+/// Maps the memory that a handle names, for the agents of `access` and its owner, one of the machine's
+/// `agents` agents.
+pub fn attach(
+    memory: &MemoryMap,
+    agents: usize,
+    handle: &HsaIpcHandle,
+    size: usize,
+    access: AgentMask,
+) -> Result<u64, HsaStatus> {
     let invalid = |_: io::Error| HsaStatus::ERROR_INVALID_ARGUMENT;
     let name = Name::of(handle);
     let bytes = name.size.next_multiple_of(PAGE as u64);
     let owner = AgentIndex(name.owner as usize);
-    if owner.0 >= machine.agents.len() || ![name.size, bytes].contains(&(size as u64)) {
+    if owner.0 >= agents || ![name.size, bytes].contains(&(size as u64)) {
         return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
     }
     let path = format!("/proc/{}/fd/{}", name.process, name.fd);
@@ -137,12 +145,12 @@ pub fn attach(machine: &Machine, handle: &HsaIpcHandle, size: usize, access: Age
     if there.ino() != name.inode || there.len() != bytes {
         return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
     }
-    let alignment = if owner == CPU { PAGE } else { crate::machine::DEVICE_BLOCK };
+    let alignment = if owner == CPU { PAGE } else { DEVICE_BLOCK };
     let out_of_resources = |_: io::Error| HsaStatus::ERROR_OUT_OF_RESOURCES;
     let mapping = Mapping::reserve(bytes as usize, alignment, None).map_err(out_of_resources)?;
     let base = mapping.base() as u64;
     map_at(base, bytes, &file).map_err(out_of_resources)?;
-    machine.memory.insert(Allocation {
+    memory.insert(Allocation {
         global_flags: if name.global_flags == 0 { HSA_GLOBAL_FLAG_COARSE_GRAINED } else { name.global_flags },
         pointer_type: HsaPointerType::IPC,
         mapping: Some(mapping),
@@ -152,7 +160,7 @@ pub fn attach(machine: &Machine, handle: &HsaIpcHandle, size: usize, access: Age
 }
 
 /// Unmaps attached memory.
-pub fn detach(machine: &Machine, base: u64) -> Result<(), HsaStatus> {
-    let removed = machine.memory.remove(base, |range| range.pointer_type == HsaPointerType::IPC);
+pub fn detach(memory: &MemoryMap, base: u64) -> Result<(), HsaStatus> {
+    let removed = memory.remove(base, |range| range.pointer_type == HsaPointerType::IPC);
     removed.map(drop).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)
 }

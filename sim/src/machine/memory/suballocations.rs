@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 /// All suballocations in use, and the allocations that ever had one.
 #[derive(Debug, Default)]
-pub struct Parts(RwLock<State>);
+pub struct SubAllocations(RwLock<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -27,7 +27,7 @@ fn at_or_before(parts: &BTreeMap<u64, u64>, address: u64) -> Option<(u64, u64)> 
     parts.range(..=address).next_back().map(|(start, end)| (*start, *end))
 }
 
-impl Parts {
+impl SubAllocations {
     /// Adds a suballocation in use.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn only_parts_of_a_parted_allocation_are_there() {
-        let parts = Parts::default();
+        let parts = SubAllocations::default();
         assert_eq!(parts.around(150, 100..200), Some(100..200));
         parts.add(110..120, 100..200).unwrap();
         parts.add(130..140, 100..200).unwrap();

@@ -13,8 +13,8 @@ use std::ops::Range;
 use hsa_abi::{HsaAgent, HsaPointerType, HsaStatus, HsaSvmAttribute, HsaSvmAttributePair, HsaSvmModel};
 use parking_lot::RwLock;
 
-use crate::machine::agent::{AgentIndex, AgentMask, CPU, agent_handle, agent_index};
-use crate::machine::memory::map::{Allocation, AllocationInfo};
+use crate::machine::agent_id::{AgentIndex, AgentMask, CPU, agent_handle, agent_index};
+use crate::machine::memory::allocation::{Allocation, AllocationInfo};
 
 /// Attributes of a page.
 #[derive(Clone, Copy, Debug)]

@@ -15,9 +15,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use hsa_abi::{HsaPointerType, HsaStatus, HsaVmemAllocHandle};
 use parking_lot::Mutex;
 
-use crate::machine::Machine;
-use crate::machine::agent::{AgentIndex, AgentMask, Pool};
-use crate::machine::memory::map::{Allocation, Mapping, MemoryMap, PAGE};
+use crate::machine::agent_id::{AgentIndex, AgentMask, Pool};
+use crate::machine::memory::allocation::{Allocation, Mapping, PAGE};
+use crate::machine::memory::map::MemoryMap;
 
 /// Beginning of the files' names, as `/proc` shows them. The agent and the place of the pool among its pools follow.
 const FILE_NAME: &str = "hsa-sim-vmem";
@@ -146,16 +146,20 @@ impl Vmem {
         file.try_clone().map_err(out_of_resources)
     }
 
-    /// Takes over memory of this process or another whose file is open as `fd`.
-    pub fn import(&self, machine: &Machine, fd: c_int) -> Result<HsaVmemAllocHandle, HsaStatus> {
+    /// Takes over memory of this process or another whose file is open as `fd`. `pool` finds an agent's pool by its
+    /// position.
+    pub fn import(
+        &self,
+        pool: impl Fn(usize, usize) -> Option<Pool>,
+        fd: c_int,
+    ) -> Result<HsaVmemAllocHandle, HsaStatus> {
         let foreign = HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS;
         let link = fs::read_link(format!("/proc/self/fd/{fd}")).map_err(|_| foreign)?;
         let name = link.to_str().and_then(|name| name.strip_prefix("/memfd:")?.strip_prefix(FILE_NAME));
         let name = name.ok_or(foreign)?.trim_end_matches(" (deleted)");
         let numbers: Vec<usize> = name.split('-').filter_map(|number| number.parse().ok()).collect();
         let &[owner, slot] = &*numbers else { return Err(foreign) };
-        let pool = machine.agents.get(owner).and_then(|agent| agent.pools().nth(slot));
-        let pool = pool.ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
+        let pool = pool(owner, slot).ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
         // SAFETY: the descriptor was open just now; a bad one makes the call fail.
         let file = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map_err(out_of_resources)?;
         let size =

@@ -5,16 +5,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use hsa_abi::{
-    HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaStatus, KernargPreload, KernelDescriptor,
-    KernelDispatchPacket,
-};
+use hsa_abi::{HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaStatus, KernelDispatchPacket};
 use sim_isa::Target;
-use sim_wave::{Caches, Fault, FaultKind, Finding, Launch, Line, Memory, Region, Sink, Watch};
+use sim_wave::{Caches, Fault, FaultKind, Finding, Launch, Memory, Region, Sink, Watch};
 
 use crate::machine::Machine;
-use crate::machine::agent::AgentIndex;
-use crate::machine::code::loader::Segment;
+use crate::machine::agent_id::AgentIndex;
+use crate::machine::code::kernel::Kernel;
 use crate::machine::memory::caches::Cached;
 use crate::machine::memory::hdp::{self, Accesses};
 use crate::machine::memory::map::MemoryMap;
@@ -27,29 +24,7 @@ use crate::machine::queue::pm4::PlacedCommand;
 use crate::machine::report::counters::Counters;
 use crate::machine::report::debugger;
 use crate::machine::report::findings::OfDispatch;
-use crate::machine::report::profile::Sources;
 use crate::machine::report::race::Place;
-
-/// A kernel that packets can name. Its code is decoded at its first dispatch.
-pub struct Kernel {
-    /// Agent that it is loaded for.
-    pub agent: AgentIndex,
-    /// Name, for messages.
-    pub name: String,
-    /// Address of the descriptor, by which packets name the kernel.
-    pub descriptor_address: u64,
-    /// Its descriptor.
-    pub descriptor: KernelDescriptor,
-    /// Debug information of its code object, if requested.
-    pub sources: Option<Arc<Sources>>,
-    /// Its instructions for a debugger, made at the first dispatch.
-    for_debugger: OnceLock<Arc<sim_debug::Code>>,
-    code: Segment,
-    decoded: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
-    /// The decoded kernel from its first instruction on. `decoded` skips the first ones if a packet processor preloads
-    /// the arguments.
-    decoded_whole: OnceLock<Result<sim_wave::Kernel, Box<Fault>>>,
-}
 
 /// Properties of a dispatch by a PM4 command.
 #[derive(Clone, Copy, Debug)]
@@ -62,81 +37,6 @@ pub struct Commanded {
     pub user_registers: [u32; 16],
     /// Position of the command.
     pub command: PlacedCommand,
-}
-
-impl Kernel {
-    /// Creates a kernel of an image. `code` is the segment that contains its entry point.
-    pub fn new(
-        agent: AgentIndex,
-        name: String,
-        descriptor_address: u64,
-        descriptor: KernelDescriptor,
-        code: Segment,
-    ) -> Self {
-        Self {
-            agent,
-            name,
-            descriptor_address,
-            descriptor,
-            sources: None,
-            for_debugger: OnceLock::new(),
-            code,
-            decoded: OnceLock::new(),
-            decoded_whole: OnceLock::new(),
-        }
-    }
-
-    /// Address of its first instruction.
-    pub fn entry(&self) -> u64 {
-        self.descriptor_address.wrapping_add_signed(self.descriptor.kernel_code_entry_byte_offset)
-    }
-
-    /// The instruction at an offset of its code, if it has been decoded.
-    pub fn line(&self, offset: u32) -> Option<Line> {
-        let mut line = self.decoded.get()?.as_ref().ok()?.line(offset);
-        line.source = self.source(line.pc);
-        Some(line)
-    }
-
-    /// Source file and line of the instruction at an address, if debug information is requested and has them.
-    pub fn source(&self, pc: u64) -> Option<String> {
-        self.sources.as_ref()?.locate([pc].into_iter()).pop()?
-    }
-
-    /// True if its waves may synchronize with others through memory.
-    pub fn synchronizes(&self) -> bool {
-        self.decoded.get().and_then(|kernel| kernel.as_ref().ok()).is_none_or(sim_wave::Kernel::synchronizes)
-    }
-
-    /// Number of lanes of a wave.
-    fn lanes(&self, target: Target) -> u32 {
-        let wave32 = self.descriptor.kernel_code_properties.enable_wavefront_size32() != 0;
-        if wave32 && !target.is_gfx9() { 32 } else { 64 }
-    }
-
-    /// True if the waves of a workgroup run on both compute units of a WGP.
-    fn has_two_units(&self, target: Target) -> bool {
-        !target.is_gfx9() && self.descriptor.compute_pgm_rsrc1.wgp_mode() != 0
-    }
-
-    /// Decodes the kernel, with the preload of arguments if a packet dispatches it. Commands state the start address,
-    /// so that nothing is skipped. The caller keeps the kernel's image mapped.
-    fn decode(&self, target: Target, is_commanded: bool) -> Result<&sim_wave::Kernel, &Fault> {
-        let is_whole = is_commanded && self.descriptor.kernarg_preload.length() != 0;
-        let mut descriptor = self.descriptor;
-        if is_whole {
-            descriptor.kernarg_preload = KernargPreload(0);
-        }
-        let load = || {
-            let code: *const u8 = std::ptr::with_exposed_provenance(self.code.base as usize);
-            // SAFETY: the segment lies in the kernel's image, which the caller keeps mapped; nobody
-            // writes code while it is decoded, or the host program would also break it on a GPU.
-            let code = unsafe { std::slice::from_raw_parts(code, self.code.size as usize) };
-            sim_wave::Kernel::load(target, self.code.base, code, &descriptor, self.descriptor_address, &self.name)
-        };
-        let decoded = if is_whole { &self.decoded_whole } else { &self.decoded };
-        decoded.get_or_init(load).as_ref().map_err(|fault| &**fault)
-    }
 }
 
 /// The memory map as one agent sees it.
@@ -206,17 +106,20 @@ pub fn dispatch(
         agent: queue.agent,
         caches: caches.map(|caches| Cached {
             caches,
-            machine,
+            backing: machine.backing(),
             first_unit: id.wrapping_add(queue.id).wrapping_add(commanded.map_or(0, |commanded| commanded.before)),
             has_two_units: kernel.has_two_units(target),
         }),
     };
     let decoded = kernel.decode(target, commanded.is_some()).map_err(|fault| failure(&memory, &kernel, fault))?;
     let running = queue.watchdog.begin(&kernel);
-    let order = &machine.memory.order;
+    let order = &machine.race;
     let (waits, command) = commanded.map_or((0, None), |commanded| (commanded.waits, Some(commanded.command)));
-    let number =
-        machine.config.checks.race.then(|| order.begin(machine, queue, Place { packet: id, waits }, &kernel, command));
+    let number = machine
+        .config
+        .checks
+        .race
+        .then(|| order.begin(machine.queues.read().clone(), queue, Place { packet: id, waits }, &kernel, command));
     let arguments = packet.kernarg_address..packet.kernarg_address + u64::from(kernel.descriptor.kernarg_size);
     let (loaded, race) = (&*kernel, OnceLock::new());
     let debugged = machine.debugger.as_ref().map(|debugger| {

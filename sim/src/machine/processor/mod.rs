@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 
 use hsa_abi::{HsaStatus, PacketHeader};
 
+use crate::machine::clock::now;
 use crate::machine::memory::map::DispatchGuard;
 use crate::machine::product::random::Random;
 use crate::machine::queue::Queue;
@@ -41,7 +42,7 @@ use crate::machine::queue::packet::{self, Failure, Packet, Work};
 use crate::machine::report::counters::Counters;
 use crate::machine::report::trace::Detail;
 use crate::machine::signal::Waiting;
-use crate::machine::{Machine, events, now, signal};
+use crate::machine::{Machine, events, signal};
 
 /// Maximum number of packets that run together.
 pub const WINDOW: u64 = 8;
@@ -140,7 +141,7 @@ fn idle(machine: &Machine, queue: &Queue) {
             thread::park_timeout(sleep);
             sleep = (sleep * 2).min(SLEEP.1);
         } else if let Some(caches) = caches.take() {
-            caches.drain(machine);
+            caches.drain(machine.backing());
         } else {
             thread::park();
         }
@@ -238,7 +239,7 @@ impl<'a> Processor<'a> {
         }
         self.queue.note_late(&self.machine.costs, id);
         if self.machine.config.checks.race {
-            self.machine.memory.order.see(self.queue, id, header.barrier());
+            self.machine.race.see(self.queue, id, header.barrier());
         }
         packet::decode(self.machine, self.queue, id).map(Some)
     }
@@ -359,7 +360,7 @@ fn fence(machine: &Machine, queue: &Queue, packet: &Packet) {
     let agent = &machine.agents[queue.agent.0];
     agent.scalar_cache.lock().acquire(packet.header.acquire_scope());
     if let Some(caches) = &agent.caches {
-        caches.acquire(machine, packet.header.acquire_scope());
+        caches.acquire(machine.backing(), packet.header.acquire_scope());
     }
 }
 
@@ -385,13 +386,13 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
         Work::Pm4(_) => true,
     };
     if machine.config.checks.race && waits {
-        machine.memory.order.waited(queue);
+        machine.race.waited(queue);
     }
     if events::is_evicted(queue.agent) {
         return Ok(None);
     }
     if let Some(caches) = &agent.caches {
-        caches.release(machine, packet.header.release_scope());
+        caches.release(machine.backing(), packet.header.release_scope());
     }
     Ok(Some(start.map(|start| (start, now()))))
 }

@@ -28,8 +28,11 @@ use hsa_abi::{
 };
 use sim_wave::{Access, Control};
 
+use crate::machine::Machine;
+use crate::machine::clock::{device_ticks, now};
+use crate::machine::code::kernel::Kernel;
 use crate::machine::memory::hdp::{self, Accesses};
-use crate::machine::processor::dispatch::{self, Commanded, Kernel};
+use crate::machine::processor::dispatch::{self, Commanded};
 use crate::machine::processor::{START, WINDOW, pause};
 use crate::machine::product::performance::Performance;
 use crate::machine::product::random::Random;
@@ -40,7 +43,6 @@ use crate::machine::queue::pm4::{self, Command, IndirectBuffer, PlacedCommand, R
 use crate::machine::report::costs::Cost;
 use crate::machine::report::counters::Counters;
 use crate::machine::signal::{self, Condition, Waiting};
-use crate::machine::{Machine, device_ticks, now};
 
 /// Upper half of the value of a user register that no command has set.
 const NOBODYS: u32 = 0xdead_0000;
@@ -306,7 +308,7 @@ impl Executor<'_> {
             agent.scalar_cache.lock().invalidate();
         }
         if let Some(caches) = &agent.caches {
-            caches.control(self.machine, control);
+            caches.control(self.machine.backing(), control);
         }
     }
 
@@ -501,7 +503,7 @@ impl Executor<'_> {
             self.machine.memory.unwritten.written(address..address + size);
         }
         match &self.machine.agents[self.queue.agent.0].caches {
-            Some(caches) => caches.through(self.machine, (address, host, size), access, act),
+            Some(caches) => caches.through(self.machine.backing(), (address, host, size), access, act),
             None => act(host),
         }
         Ok(())
@@ -511,7 +513,7 @@ impl Executor<'_> {
     fn polled(&self, address: u64, size: u64) -> Result<u64, Failure> {
         let host = self.accessible(address, size, "read")?;
         if let Some(caches) = &self.machine.agents[self.queue.agent.0].caches {
-            caches.pass(self.machine, address, size);
+            caches.pass(self.machine.backing(), address, size);
         }
         Ok(host)
     }

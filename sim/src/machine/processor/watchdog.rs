@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::machine::processor::dispatch::Kernel;
+use crate::machine::code::kernel::Kernel;
 
 /// Time after which a queue's kernel is named first. The time doubles with each message of the queue.
 const SLOW: Duration = Duration::from_secs(10);

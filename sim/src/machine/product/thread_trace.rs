@@ -31,9 +31,9 @@ use hsa_abi::{KernelDescriptor, KernelDispatchPacket};
 use parking_lot::Mutex;
 use sim_wave::{Executed, TakeSteps};
 
+use crate::machine::clock::{device_ticks, now};
 use crate::machine::product::gpu::Gpu;
 use crate::machine::product::workgroup_placement::{Queues, groups, items_of_groups, number_of, round_robin};
-use crate::machine::{device_ticks, now};
 use tokens::{Place, Tokens, Wanted};
 
 /// The four registers whose writes appear in the trace.

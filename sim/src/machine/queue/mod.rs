@@ -22,8 +22,8 @@ use hsa_abi::{
 use parking_lot::Mutex;
 use sim_wave::{PRIVATE_APERTURE, SHARED_APERTURE};
 
-use crate::machine::agent::{AgentIndex, AgentMask, CPU};
-use crate::machine::memory::map::{Allocation, Mapping, PAGE};
+use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
+use crate::machine::memory::allocation::{Allocation, Mapping, PAGE};
 use crate::machine::processor::watchdog::Watchdog;
 use crate::machine::report::costs::{Cost, Costs};
 use crate::machine::{Machine, events, processor};

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hsa_abi::{HsaFenceScope, HsaPacketType, PacketHeader};
 
 use crate::machine::Machine;
-use crate::machine::memory::map::AllocationInfo;
+use crate::machine::memory::allocation::AllocationInfo;
 use crate::machine::queue::packet::{Packet, Work};
 
 /// A kind of count.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use sim_debug::{Code, Debugger, Instruction, Position, console};
 
-use crate::machine::processor::dispatch::Kernel;
+use crate::machine::code::kernel::Kernel;
 
 /// User of the debugger.
 #[derive(Clone, Debug, PartialEq, Eq)]

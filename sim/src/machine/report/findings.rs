@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use sim_wave::{Checks, Finding, Line, Sink, Touched};
 
 use crate::machine::Machine;
-use crate::machine::processor::dispatch::Kernel;
+use crate::machine::code::kernel::Kernel;
 use crate::machine::queue::Queue;
 use crate::machine::queue::pm4::PlacedCommand;
 use crate::machine::report::race::Race;
@@ -265,7 +265,7 @@ impl Sink for OfDispatch<'_> {
         let Some(number) = self.number else { return };
         // What memory is, is asked for when the order is no longer locked, which others need meanwhile.
         let mut races: Vec<(Race, u64)> = Vec::new();
-        self.machine.memory.order.touched(number, accesses, &mut |race| {
+        self.machine.race.touched(number, accesses, &mut |race| {
             let is_same = |known: &Race| (known.offset, known.other.pc) == (race.offset, race.other.pc);
             match races.iter_mut().find(|(known, _)| is_same(known)) {
                 Some((_, times)) => *times += 1,

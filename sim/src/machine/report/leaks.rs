@@ -9,7 +9,7 @@
 use hsa_abi::HsaPointerType;
 
 use crate::machine::Machine;
-use crate::machine::memory::map::AllocationInfo;
+use crate::machine::memory::allocation::AllocationInfo;
 use crate::machine::signal;
 
 /// Maximum number of objects of a kind that are named.

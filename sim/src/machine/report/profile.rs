@@ -4,7 +4,6 @@
 //! at exit without it, to a file whose name decides the format: `.txt`, `.json` (one object a line) or `.html`.
 
 mod html;
-mod source;
 mod text;
 
 use std::cmp::Reverse;
@@ -17,8 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sim_wave::{Collect, Figures, Line};
 
-use crate::machine::processor::dispatch::Kernel;
-pub use source::Sources;
+use crate::machine::code::kernel::Kernel;
 
 /// Format of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

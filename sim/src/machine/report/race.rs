@@ -25,8 +25,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sim_wave::{Line, PAGE, Touched};
 
-use crate::machine::Machine;
-use crate::machine::processor::dispatch::Kernel;
+use crate::machine::code::kernel::Kernel;
+use crate::machine::memory::map::OnFree;
 use crate::machine::queue::Queue;
 use crate::machine::queue::packet;
 use crate::machine::queue::pm4::PlacedCommand;
@@ -51,7 +51,7 @@ pub struct Place {
 
 /// Dispatches and their accesses.
 #[derive(Default)]
-pub struct Order(Mutex<State<Origin>>);
+pub struct RaceDetector(Mutex<State<Origin>>);
 
 /// Kernel of a dispatch, and the PM4 command that started it, if one did.
 struct Origin {
@@ -170,13 +170,19 @@ pub struct Race {
     pub other: Line,
 }
 
-impl std::fmt::Debug for Order {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Order")
+impl OnFree for RaceDetector {
+    fn freed(&self, range: Range<u64>) {
+        self.forget(range);
     }
 }
 
-impl Order {
+impl std::fmt::Debug for RaceDetector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RaceDetector")
+    }
+}
+
+impl RaceDetector {
     /// Records that the packet processor has seen a packet.
     pub fn see(&self, queue: &Queue, id: u64, has_barrier_bit: bool) {
         if has_barrier_bit {
@@ -196,16 +202,15 @@ impl Order {
         state.queues.entry(queue.id).or_default().floor = state.completed;
     }
 
-    /// Records that a dispatch begins. Returns its number.
+    /// Records that a dispatch of `queue` begins; `queues` are all of the machine's. Returns its number.
     pub fn begin(
         &self,
-        machine: &Machine,
+        queues: Vec<Arc<Queue>>,
         queue: &Queue,
         place: Place,
         kernel: &Arc<Kernel>,
         command: Option<PlacedCommand>,
     ) -> Number {
-        let queues = machine.queues.read().clone();
         let state = &mut *self.0.lock();
         let (mut published, mut heads) = (HashMap::new(), HashMap::new());
         for other in queues {
