@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_void};
 use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
-use hsa_runtime64::machine::report::costs::{hsa_sim_hold, hsa_sim_iterate_costs};
+use hsa_runtime64::machine::exports::{hsa_sim_hold, hsa_sim_iterate_costs};
 
 /// Costs counted so far, without zeros.
 fn costs() -> BTreeMap<String, u64> {

@@ -12,7 +12,7 @@ use common::pm4::*;
 use common::*;
 use hsa_abi::performance::*;
 use hsa_abi::*;
-use hsa_runtime64::machine::machine;
+use hsa_runtime64::machine::lifecycle::machine;
 
 static GFX12: &[u8] = include_bytes!("kernels/kernels.gfx12-generic.co");
 static SHARED_GFX1100: &[u8] = include_bytes!("kernels/shared.gfx1100.co");

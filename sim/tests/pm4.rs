@@ -12,7 +12,7 @@ use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 use hsa_runtime64::machine::clock::device_ticks;
-use hsa_runtime64::machine::report::costs::hsa_sim_hold;
+use hsa_runtime64::machine::exports::hsa_sim_hold;
 
 // Opcodes and fields, from the Linux kernel's soc15d.h and Mesa's sid.h.
 const NOP: u32 = 0x10;

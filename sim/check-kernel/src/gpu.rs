@@ -15,7 +15,7 @@ use amdgpu_code_object::{Kernel, PrintfFormat};
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
 use hsa_runtime64::machine;
-use hsa_runtime64::machine::report::findings::hsa_sim_findings;
+use hsa_runtime64::machine::exports::hsa_sim_findings;
 
 use crate::hostcall::{self, HostCalls, PRINT_BUFFER};
 use crate::kernargs::{Host, Shape};
@@ -191,7 +191,7 @@ impl Gpu {
     pub fn shut_down(self) -> Result<(), String> {
         // SAFETY: no call of HSA is under way: whoever makes one borrows `self`.
         check("hsa_shut_down", unsafe { hsa_shut_down() })?;
-        machine::events::readmit();
+        machine::queue::eviction::readmit();
         Ok(())
     }
 
@@ -220,7 +220,7 @@ impl Gpu {
     /// Uninitialized bytes of the buffer, as ranges of offsets: those that neither the host nor a kernel has written,
     /// and those that a kernel has written with uninitialized data. Empty without the check `init`.
     pub fn unwritten(&self, buffer: &Buffer) -> Vec<Range<usize>> {
-        let Ok(machine) = machine::machine() else { return Vec::new() };
+        let Ok(machine) = machine::lifecycle::machine() else { return Vec::new() };
         if !machine.config.checks.init {
             return Vec::new();
         }

@@ -13,6 +13,7 @@ use hsa_runtime64::machine::Machine;
 use hsa_runtime64::machine::agent::Agent;
 use hsa_runtime64::machine::agent_id::{AgentMask, CPU};
 use hsa_runtime64::machine::memory::allocation::{Allocation, Mapping, PAGE};
+use hsa_runtime64::machine::processor::create;
 use hsa_runtime64::machine::queue::packet::Failure;
 use hsa_runtime64::machine::queue::{Queue, QueueMemory};
 use parking_lot::Mutex;
@@ -55,7 +56,7 @@ impl Kfd {
             .memory
             .insert(Allocation { mapping: Some(page), ..Allocation::new(doorbell, PAGE as u64, CPU, AgentMask::ALL) });
         let memory = QueueMemory { queue, ring, doorbell };
-        Queue::adopt(&self.machine, agent.index, size as u32, memory).map_err(|_| Status::NO_MEMORY)?;
+        create::adopt(&self.machine, agent.index, size as u32, memory).map_err(|_| Status::NO_MEMORY)?;
         Ok(doorbell)
     }
 

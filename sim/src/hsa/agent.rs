@@ -14,9 +14,10 @@ use super::copy::SDMA_ENGINES;
 use super::{Value, check_signatures, guard, proceed};
 use crate::machine::agent::Agent;
 use crate::machine::agent_id::{self, CPU};
+use crate::machine::lifecycle::machine;
 use crate::machine::product::gpu::Gpu;
 use crate::machine::product::target::TargetInfo;
-use crate::machine::{self, Machine, machine, queue};
+use crate::machine::{self, Machine, queue};
 
 check_signatures! {
     hsa_iterate_agents hsa_agent_get_info hsa_agent_iterate_isas hsa_isa_get_info_alt

@@ -14,14 +14,15 @@ use hsa_abi::{
 };
 
 use super::{Out, check_signatures, guard, slice};
+use crate::machine::Machine;
 use crate::machine::agent::Agent;
 use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
 use crate::machine::clock::now;
-use crate::machine::events;
+use crate::machine::lifecycle::machine;
 use crate::machine::memory::allocation::PAGE;
 use crate::machine::memory::hdp::Accesses;
+use crate::machine::queue::eviction;
 use crate::machine::signal::{self, Condition, Waiting};
-use crate::machine::{Machine, machine};
 
 check_signatures! {
     hsa_memory_copy hsa_amd_memory_async_copy hsa_amd_memory_async_copy_on_engine
@@ -368,7 +369,7 @@ fn host_address(machine: &Machine, address: usize) -> usize {
 
 /// True if a GPU's DMA engine runs and has access to both ranges. Without access it raises a memory fault.
 fn can_copy(machine: &Machine, engine: AgentIndex, (dst, src): (usize, usize), size: usize) -> bool {
-    if events::is_evicted(engine) {
+    if eviction::is_evicted(engine) {
         return false;
     }
     let beyond = unreachable(machine, engine, (src, size), false).map(|address| ("read", address));

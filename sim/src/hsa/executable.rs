@@ -13,7 +13,7 @@ use hsa_abi::{
 use super::{Out, Value, check_signatures, guard, proceed, slice, string};
 use crate::machine::code::executable::{LoadedSymbol, Storage};
 use crate::machine::code::loader::SymbolKind;
-use crate::machine::machine;
+use crate::machine::lifecycle::machine;
 
 check_signatures! {
     hsa_code_object_reader_create_from_memory hsa_code_object_reader_destroy
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn hsa_executable_create_alt(
 pub unsafe extern "C" fn hsa_executable_destroy(executable: HsaExecutable) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        machine.executables.destroy(&machine, executable)
+        machine.executables.destroy(&machine.memory, executable)
     })
 }
 
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn hsa_executable_load_agent_code_object(
         let bytes: *const u8 = std::ptr::with_exposed_provenance(storage.base);
         // SAFETY: the reader's bytes are valid until it is destroyed, by the caller's contract.
         let bytes = unsafe { slice(bytes, storage.size)? };
-        let loaded = machine.executables.load(&machine, executable, agent, storage, bytes)?;
+        let loaded = machine.executables.load((&machine.config, &machine.memory), executable, agent, storage, bytes)?;
         if !loaded_code_object.is_null() {
             // SAFETY: not null; the rest is the caller's contract.
             unsafe { loaded_code_object.write(loaded) };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hsa_abi::{AmdQueue, HsaQueue};
 
 use super::check_signatures;
-use crate::machine::machine;
+use crate::machine::lifecycle::machine;
 
 fn write_index<'a>(queue: *const HsaQueue) -> &'a AtomicU64 {
     let queue = queue.cast_mut().cast::<AmdQueue>();

@@ -12,13 +12,14 @@ use hsa_abi::{
 };
 
 use super::{Out, Value, check_signatures, guard, proceed, slice};
+use crate::machine::Machine;
 use crate::machine::agent::Agent;
 use crate::machine::agent_id::{self, AgentIndex, AgentMask, CPU, Pool};
+use crate::machine::lifecycle::machine;
 use crate::machine::memory::allocation::DEVICE_BLOCK;
 use crate::machine::memory::allocation::{AllocationInfo, PAGE};
 use crate::machine::product::rocr::Release;
 use crate::machine::product::target::TargetInfo;
-use crate::machine::{Machine, machine};
 
 check_signatures! {
     hsa_agent_iterate_regions hsa_region_get_info hsa_amd_agent_iterate_memory_pools

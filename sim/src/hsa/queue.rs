@@ -15,9 +15,11 @@ use parking_lot::Mutex;
 
 use super::{Out, Value, check_signatures, guard, slice};
 use crate::machine::agent_id::{self, AgentIndex, CPU};
+use crate::machine::lifecycle::machine;
+use crate::machine::processor::create;
 use crate::machine::product::target::TargetInfo;
 use crate::machine::queue::{MAX_SIZE, MIN_SIZE, Queue, Request};
-use crate::machine::{Machine, machine, signal};
+use crate::machine::{Machine, signal};
 
 /// Maximum bytes of scratch of a work-item.
 const MAX_PRIVATE_SEGMENT: u32 = 262_128;
@@ -70,7 +72,7 @@ pub unsafe extern "C" fn hsa_queue_create(
         }
         let features = HSA_QUEUE_FEATURE_KERNEL_DISPATCH;
         let request = Request { agent: agent.index, size, queue_type: HsaQueueType::MULTI, features };
-        let create = || Queue::create(&machine, request, callback, data);
+        let create = || create::create(&machine, request, callback, data);
         let queue = if is_cooperative { cooperative(&machine, agent.index, create)? } else { create()? };
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(queue.amd_queue().cast()) };
@@ -122,7 +124,7 @@ pub unsafe extern "C" fn hsa_soft_queue_create(
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
         let request = Request { agent: CPU, size, queue_type, features };
-        let queue = Queue::create_soft(&machine, request, doorbell_signal)?;
+        let queue = create::create_soft(&machine, request, doorbell_signal)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(queue.amd_queue().cast()) };
         Ok(())

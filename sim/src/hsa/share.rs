@@ -10,7 +10,7 @@ use hsa_abi::{HsaAgent, HsaIpcHandle, HsaSignal, HsaStatus};
 
 use super::{Out, check_signatures, guard, slice};
 use crate::machine::agent_id::{AgentMask, CPU};
-use crate::machine::machine;
+use crate::machine::lifecycle::machine;
 use crate::machine::memory::ipc;
 
 check_signatures! {

@@ -13,11 +13,12 @@ use hsa_abi::{
 };
 
 use super::{Out, check_signatures, guard, slice};
+use crate::machine::Machine;
 use crate::machine::agent_id::CPU;
 use crate::machine::clock::CLOCK_HZ;
+use crate::machine::lifecycle::machine;
 use crate::machine::product::rocr::Release;
 use crate::machine::signal::{self, Condition, Waiting};
-use crate::machine::{Machine, machine};
 
 check_signatures! {
     hsa_signal_create hsa_amd_signal_create hsa_signal_destroy

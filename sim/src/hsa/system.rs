@@ -11,7 +11,8 @@ use hsa_abi::{
 };
 
 use super::{Out, Value, check_signatures, executable, guard};
-use crate::machine::{self, clock, machine};
+use crate::machine::lifecycle::{self, machine};
+use crate::machine::{self, clock};
 
 check_signatures! {
     hsa_init hsa_shut_down hsa_status_string hsa_system_get_info
@@ -29,14 +30,14 @@ const AMD_PROFILER_EXTENSION: usize = 0x200;
 #[unsafe(no_mangle)]
 #[allow(clippy::redundant_closure, reason = "`guard` takes the function's name from it")]
 pub unsafe extern "C" fn hsa_init() -> HsaStatus {
-    guard(|| machine::init())
+    guard(|| lifecycle::init())
 }
 
 /// Drops a reference. The last one stops the machine and frees all its memory.
 #[unsafe(no_mangle)]
 #[allow(clippy::redundant_closure, reason = "`guard` takes the function's name from it")]
 pub unsafe extern "C" fn hsa_shut_down() -> HsaStatus {
-    guard(|| machine::shut_down())
+    guard(|| lifecycle::shut_down())
 }
 
 /// See HSA Runtime 2.2.1.

@@ -12,7 +12,7 @@ use hsa_abi::{
 
 use super::{Out, check_signatures, guard, slice};
 use crate::machine::agent_id::AgentMask;
-use crate::machine::machine;
+use crate::machine::lifecycle::machine;
 
 check_signatures! {
     hsa_amd_vmem_address_reserve_align hsa_amd_vmem_address_free

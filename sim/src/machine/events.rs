@@ -18,7 +18,7 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -31,10 +31,6 @@ use parking_lot::Mutex;
 
 use crate::machine::agent_id::{self, AgentIndex};
 use crate::machine::memory::allocation::PAGE;
-use crate::machine::queue::Queue;
-
-/// Agents, as bits, whose queues are evicted for this process.
-static EVICTED: AtomicU64 = AtomicU64::new(0);
 
 /// `HSA_AMD_HW_EXCEPTION_RESET_TYPE_OTHER` and `HSA_AMD_HW_EXCEPTION_CAUSE_GPU_HANG`.
 const RESET_TYPE_OTHER: u32 = 1 << 0;
@@ -42,22 +38,6 @@ const CAUSE_GPU_HANG: u32 = 1 << 0;
 
 /// Interval at which a processor that waits for scratch memory checks if its queue was stopped.
 const SCRATCH_CHECK: Duration = Duration::from_millis(1);
-
-/// Evicts the process's queues from `agent`. The caller wakes the processors.
-pub(super) fn evict(agent: AgentIndex) {
-    EVICTED.fetch_or(1 << agent.0, Ordering::SeqCst);
-}
-
-/// Lets queues run again on all agents, as a new process would find them. For a program that links this crate, after
-/// `hsa_shut_down`: a program that loads the library has a GPU for as long as it lives, or until a fault.
-pub fn readmit() {
-    EVICTED.store(0, Ordering::SeqCst);
-}
-
-/// True if the process's queues are evicted from `agent`.
-pub fn is_evicted(agent: AgentIndex) -> bool {
-    EVICTED.load(Ordering::SeqCst) & 1 << agent.0 != 0
-}
 
 #[derive(Clone, Copy)]
 struct Handler {
@@ -70,7 +50,8 @@ struct Handler {
 unsafe impl Send for Handler {}
 
 enum Report {
-    Queue(Arc<Queue>, HsaStatus),
+    /// The error callback of a queue.
+    Queue(Box<dyn FnOnce() + Send>),
     System(HsaAmdEvent),
     /// A packet processor waits for scratch memory. The answer releases it.
     Scratch(Sender<()>),
@@ -122,9 +103,9 @@ impl Events {
         self.handlers.lock().push(Handler { callback, data });
     }
 
-    /// Schedules a call of `queue`'s error callback.
-    pub fn queue_error(&self, queue: Arc<Queue>, status: HsaStatus) {
-        self.send(Report::Queue(queue, status));
+    /// Schedules `call`, which calls a queue's error callback.
+    pub fn queue_error(&self, call: impl FnOnce() + Send + 'static) {
+        self.send(Report::Queue(Box::new(call)));
     }
 
     /// Calls the handlers for an access to `address`. The hardware reports its page.
@@ -176,11 +157,7 @@ fn report_all(reports: &Receiver<Report>, handlers: &Handlers) {
     set_calling_back();
     for report in reports {
         match report {
-            Report::Queue(queue, status) => {
-                REPORTING.set(queue.id);
-                queue.call_back(status);
-                REPORTING.set(u64::MAX);
-            }
+            Report::Queue(call) => call(),
             Report::System(event) => tell(&event, handlers),
             // Whoever asked may have been stopped.
             Report::Scratch(answer) => drop(answer.send(())),
@@ -202,8 +179,6 @@ fn tell(event: &HsaAmdEvent, handlers: &Handlers) {
 }
 
 thread_local! {
-    // The queue whose error callback this thread is in.
-    static REPORTING: Cell<u64> = const { Cell::new(u64::MAX) };
     // Whether this thread calls back.
     static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
 }
@@ -216,9 +191,4 @@ pub fn set_calling_back() {
 /// True if this thread is in a callback.
 pub fn is_calling_back() -> bool {
     CALLS_BACK.get()
-}
-
-/// True if this thread is in the error callback of queue `id`.
-pub fn is_reporting(id: u64) -> bool {
-    REPORTING.get() == id
 }

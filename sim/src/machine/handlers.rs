@@ -14,8 +14,20 @@ use std::thread::{self, JoinHandle};
 use hsa_abi::{HsaAmdSignalHandler, HsaStatus};
 use parking_lot::Mutex;
 
-use crate::machine::signal::{self, Condition, Waiting};
-use crate::machine::{Machine, events};
+use crate::machine::events;
+use crate::machine::signal::{self, Condition, Signals, Waiting};
+
+/// The parts of the machine that the handlers' thread uses.
+pub trait Host: Send + Sync {
+    /// The handlers.
+    fn handlers(&self) -> &Handlers;
+    /// The signals.
+    fn signals(&self) -> &Signals;
+    /// True if the thread must end.
+    fn stopping(&self) -> bool;
+    /// Called when the thread begins to wait, see [`Signals::wait_any`].
+    fn watch(&self);
+}
 
 /// A function of the program, and the condition on which it is called.
 struct Handler {
@@ -40,18 +52,18 @@ impl Handlers {
     /// Calls `function` on the handlers' thread when `condition` holds, until it returns false.
     pub fn add(
         &self,
-        machine: &Arc<Machine>,
+        host: &Arc<impl Host + 'static>,
         condition: Condition,
         function: HsaAmdSignalHandler,
         argument: *mut c_void,
     ) -> Result<(), HsaStatus> {
         let mut thread = self.thread.lock();
         if thread.is_none() {
-            let machine = Arc::clone(machine);
-            let started = thread::Builder::new().name("hsa-sim-handler".into()).spawn(move || run(&machine));
+            let host = Arc::clone(host);
+            let started = thread::Builder::new().name("hsa-sim-handler".into()).spawn(move || run(&*host));
             *thread = Some(started.map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?);
         }
-        machine.signals.retain(condition.signal);
+        host.signals().retain(condition.signal);
         self.added.lock().push(Handler { condition, function, argument });
         self.has_added.store(true, Ordering::SeqCst);
         if let Some(thread) = &*thread {
@@ -77,11 +89,11 @@ impl Handlers {
     }
 }
 
-fn run(machine: &Machine) {
+fn run(host: &impl Host) {
     events::set_calling_back();
     let mut handlers = Vec::new();
-    while !machine.stopping() {
-        handlers.append(&mut machine.handlers.take());
+    while !host.stopping() {
+        handlers.append(&mut host.handlers().take());
         if handlers.is_empty() {
             thread::park();
             continue;
@@ -89,20 +101,20 @@ fn run(machine: &Machine) {
         let conditions: Vec<_> = handlers.iter().map(|handler| handler.condition).collect();
         let sleeps = conditions.iter().all(|condition| signal::mailbox(condition.signal).is_some());
         let how = if sleeps { Waiting::Sleeping } else { Waiting::Polling };
-        let stop = || machine.stopping() || machine.handlers.has_added.load(Ordering::SeqCst);
-        if machine.signals.wait_any(how, &conditions, None, || machine.watch(), stop).is_some() {
-            handlers.retain(|handler| call_if_due(machine, handler));
+        let stop = || host.stopping() || host.handlers().has_added.load(Ordering::SeqCst);
+        if host.signals().wait_any(how, &conditions, None, || host.watch(), stop).is_some() {
+            handlers.retain(|handler| call_if_due(host.signals(), handler));
         }
     }
 }
 
 /// Calls a handler whose condition holds. Returns true if the handler stays.
-fn call_if_due(machine: &Machine, handler: &Handler) -> bool {
+fn call_if_due(signals: &Signals, handler: &Handler) -> bool {
     let Some(value) = handler.condition.met() else { return true };
     // SAFETY: the program registered this function for this argument.
     let stays = unsafe { (handler.function)(value, handler.argument) };
     if !stays {
-        machine.signals.release(handler.condition.signal);
+        signals.release(handler.condition.signal);
     }
     stays
 }

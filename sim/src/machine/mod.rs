@@ -22,23 +22,25 @@ pub mod clock;
 pub mod code;
 pub mod config;
 pub mod events;
+pub mod exports;
 pub mod handlers;
+pub mod leaks;
+pub mod lifecycle;
 pub mod memory;
 pub mod processor;
 pub mod product;
 pub mod queue;
 pub mod report;
 pub mod signal;
+pub mod worker;
 
-use std::io;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 
 use hsa_abi::{AmdSignalKind, HsaAgent, HsaMemoryPool, HsaRegion, HsaSignal, HsaStatus};
 use parking_lot::{Mutex, RwLock};
-use sim_wave::Gws;
 
 use agent::Agent;
 use agent_id::{AgentIndex, AgentMask, CPU, Pool};
@@ -48,28 +50,20 @@ use config::Config;
 use events::Events;
 use handlers::Handlers;
 use memory::allocation::{self, Allocation, AllocationInfo, DEVICE_BLOCK, Mapping};
-use memory::caches::{AgentCaches, Backing};
-use memory::hdp::{self, HostWrites};
+use memory::caches::Backing;
+use memory::hdp::HostWrites;
 use memory::ipc::SharedFiles;
 use memory::map::MemoryMap;
 use memory::vmem::Vmem;
-use processor::doorbell_watcher::Watcher;
-use product::gpu::Bar;
-use product::performance::Performance;
-use product::rocr;
-use product::thread_trace::ThreadTrace;
-use queue::Queue;
 use queue::packet::Failure;
+use queue::{Queue, eviction};
 use report::costs::{Cost, Costs};
 use report::counters::Counters;
-use report::debugger;
-use report::findings::{Asked, Findings};
-use report::leaks::Leaks;
+use report::findings::Findings;
 use report::profile::Profiles;
 use report::race::RaceDetector;
 use signal::Signals;
-
-use crate::inject;
+use worker::Worker;
 
 /// The simulated machine, which exists between `hsa_init` and `hsa_shut_down`.
 pub struct Machine {
@@ -116,7 +110,7 @@ pub struct Machine {
     last_fault: Mutex<Option<String>>,
     /// True if the program shows faults itself.
     faults_are_shown: AtomicBool,
-    watcher: Watcher,
+    watcher: Worker,
     copies: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
 }
@@ -132,195 +126,10 @@ pub trait Driver: Send + Sync {
     fn fault(&self, machine: &Machine, queue: &Queue, failure: &Failure);
 }
 
-struct Initialized {
-    references: usize,
-    machine: Arc<Machine>,
-}
-
-static MACHINE: RwLock<Option<Initialized>> = RwLock::new(None);
-
-/// The machine, if HSA is initialized.
-pub fn machine() -> Result<Arc<Machine>, HsaStatus> {
-    let initialized = MACHINE.read();
-    let initialized = initialized.as_ref().ok_or(HsaStatus::ERROR_NOT_INITIALIZED)?;
-    Ok(Arc::clone(&initialized.machine))
-}
-
-/// Takes a reference to the machine. The first one starts it.
-pub fn init() -> Result<(), HsaStatus> {
-    let mut initialized = MACHINE.write();
-    if let Some(initialized) = &mut *initialized {
-        initialized.references = initialized.references.checked_add(1).ok_or(HsaStatus::ERROR_REFCOUNT_OVERFLOW)?;
-        return Ok(());
-    }
-    let config = Config::from_env().map_err(|message| {
-        eprintln!("hsa-sim: hsa_init failed: {message}");
-        HsaStatus::ERROR_INVALID_ARGUMENT
-    })?;
-    let machine = Machine::start(config, None).map_err(|error| {
-        eprintln!("hsa-sim: hsa_init failed: {error}");
-        HsaStatus::ERROR_OUT_OF_RESOURCES
-    })?;
-    let config = &machine.config;
-    if config.leaks || config.checks != Asked::default() || config.profile.is_some() {
-        static AT_EXIT: Once = Once::new();
-        AT_EXIT.call_once(|| {
-            // SAFETY: the function has the type that is wanted and lives as long as this library. Should
-            // there be no room for it, leaks and counts of a process that does not shut down go unreported.
-            let _ = unsafe { libc::atexit(report_at_exit) };
-        });
-    }
-    *initialized = Some(Initialized { references: 1, machine });
-    Ok(())
-}
-
-/// Reports leaks of a machine that was not shut down, and the findings in its kernels.
-extern "C" fn report_at_exit() {
-    // Another thread may be ending the machine, or end with the process while it does.
-    let Some(initialized) = MACHINE.try_read() else { return };
-    if let Some(Initialized { references, machine }) = &*initialized {
-        machine.findings.report();
-        machine.profiles.write();
-        if machine.config.leaks {
-            eprintln!("hsa-sim: exit: {references} references on HSA left");
-            Leaks::find(machine).report("exit");
-        }
-    }
-}
-
-/// Drops a reference to the machine. The last one stops it.
-pub fn shut_down() -> Result<(), HsaStatus> {
-    let machine = {
-        let mut guard = MACHINE.write();
-        let initialized = guard.as_mut().ok_or(HsaStatus::ERROR_NOT_INITIALIZED)?;
-        initialized.references -= 1;
-        if initialized.references > 0 {
-            return Ok(());
-        }
-        guard.take().map(|initialized| initialized.machine)
-    };
-    if let Some(machine) = machine {
-        machine.stop();
-    }
-    Ok(())
-}
-
 /// Value of every byte of memory that may have been used before.
 const LEFT_BEHIND: u8 = 0xa5;
 
 impl Machine {
-    /// Starts a machine, which runs until it is stopped.
-    ///
-    /// # Errors
-    /// When a thread cannot be started, or there is no memory for registers.
-    pub fn start(config: Config, driver: Option<Arc<dyn Driver>>) -> io::Result<Arc<Self>> {
-        let uuids: Vec<_> = config.gpus.iter().map(|gpu| gpu.target.uuid(gpu.device)).collect();
-        // Someone else's runtime chooses by itself.
-        let list = config.visible.as_deref().filter(|_| driver.is_none());
-        let visible = rocr::visible(list, &uuids);
-        let gpus = visible.into_iter().enumerate().map(|(i, ordinal)| {
-            let gpu = &config.gpus[ordinal];
-            let hdp = if gpu.bar == Bar::None { None } else { Some(hdp::Registers::new()?) };
-            // MI300A's memory is all its own to give; the kernel driver lets other APUs have half of the host's.
-            let memory = gpu.memory.unwrap_or_else(|| host_memory() / if gpu.target.in_hive() { 1 } else { 2 });
-            let index = AgentIndex(i + 1);
-            let global_pools = gpu.pools.clone();
-            Ok(Agent {
-                index,
-                ordinal,
-                gpu: Some(gpu.clone()),
-                memory,
-                global_pools,
-                hdp,
-                gws: Gws::default(),
-                scalar_cache: Mutex::default(),
-                performance: Performance::new(Some(gpu)),
-                thread_trace: ThreadTrace::new(Some(gpu)),
-                caches: config
-                    .strict
-                    .then(|| AgentCaches::new(gpu, config.seed.map(|seed| seed ^ (index.0 as u64) << 48))),
-            })
-        });
-        let cpu = Agent {
-            index: CPU,
-            ordinal: 0,
-            gpu: None,
-            memory: host_memory(),
-            global_pools: agent::cpu_pools(config.rocr),
-            hdp: None,
-            gws: Gws::default(),
-            scalar_cache: Mutex::default(),
-            performance: Performance::new(None),
-            thread_trace: ThreadTrace::new(None),
-            caches: None,
-        };
-        let events = Events::new(config.interrupts);
-        let (ipc, race) = (Arc::<SharedFiles>::default(), Arc::<RaceDetector>::default());
-        let machine = Arc::new(Self {
-            agents: std::iter::once(Ok(cpu)).chain(gpus).collect::<io::Result<_>>()?,
-            costs: Costs::new(config.stats.is_some()),
-            findings: Findings::new(config.checks.clone(), config.seed)?,
-            profiles: Profiles::new(config.profile.clone())?,
-            debugger: config.debug.as_ref().map(debugger::Asked::open).transpose()?,
-            config,
-            memory: MemoryMap::new(vec![ipc.clone(), race.clone()]),
-            ipc,
-            race,
-            vmem: Vmem::default(),
-            signals: Signals::default(),
-            queues: RwLock::default(),
-            host_writes: HostWrites::default(),
-            executables: Executables::default(),
-            code: Code::default(),
-            driver,
-            counters: Counters::default(),
-            events,
-            handlers: Handlers::default(),
-            copy_profiling: AtomicBool::new(false),
-            next_queue_id: AtomicU64::new(0),
-            last_fault: Mutex::default(),
-            faults_are_shown: AtomicBool::new(false),
-            watcher: Watcher::default(),
-            copies: Mutex::default(),
-            stopping: AtomicBool::new(false),
-        });
-        machine.events.start()?;
-        machine.watcher.start(&machine)?;
-        Ok(machine)
-    }
-
-    /// Stops every thread, writes statistics and reports leaks.
-    pub fn stop(&self) {
-        let leaks = if self.config.leaks { Leaks::find(self) } else { Leaks::default() };
-        let queues = std::mem::take(&mut *self.queues.write());
-        if self.driver.is_none() && events::is_calling_back() {
-            eprintln!(
-                "hsa-sim: HSA is shut down in a callback, for whose end ROCR waits forever; the process is ended"
-            );
-            std::process::abort();
-        }
-        self.stopping.store(true, Ordering::SeqCst);
-        for queue in &queues {
-            queue.stop();
-        }
-        self.signals.wake_all();
-        for copy in std::mem::take(&mut *self.copies.lock()) {
-            // A copy that panicked has nothing left to stop.
-            let _ = copy.join();
-        }
-        self.handlers.stop();
-        self.watcher.stop();
-        self.events.stop();
-        if let Some(path) = &self.config.stats {
-            let agents = self.config.gpus.iter().map(|gpu| gpu.target.name);
-            self.counters.write(path, agents, &inject::calls(), &self.costs);
-        }
-        self.findings.report();
-        self.profiles.write();
-        leaks.report("hsa_shut_down");
-        inject::report_unused();
-    }
-
     /// The agent that a handle names.
     pub fn agent(&self, handle: HsaAgent) -> Result<&Agent, HsaStatus> {
         agent_id::agent_index(handle).and_then(|index| self.agents.get(index.0)).ok_or(HsaStatus::ERROR_INVALID_AGENT)
@@ -444,7 +253,7 @@ impl Machine {
         }
         for queue in &*self.queues.read() {
             if let Some(text) = queue.watchdog.look(self.config.timeout) {
-                eprintln!("hsa-sim: {}: {text}", queue.describe(self));
+                eprintln!("hsa-sim: {}: {text}", queue.describe());
             }
         }
     }
@@ -459,7 +268,7 @@ impl Machine {
     /// Evicts all queues of the process from `agent` for good, as the kernel driver does after a memory fault or a
     /// reset: packets in progress never complete, and queues created later never run.
     pub fn evict(&self, agent: AgentIndex) {
-        events::evict(agent);
+        eviction::evict(agent);
         for queue in &*self.queues.read() {
             queue.unpark();
         }
@@ -516,7 +325,7 @@ impl Machine {
             queues.swap_remove(index)
         };
         queue.stop();
-        queue.forget(self)
+        queue.forget(&self.memory, &self.signals)
     }
 
     /// A number for a new queue.
@@ -566,9 +375,20 @@ impl Machine {
     }
 }
 
-/// Size of the host's memory in bytes.
-fn host_memory() -> u64 {
-    // SAFETY: sysconf has no preconditions.
-    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    pages.max(1) as u64 * allocation::PAGE as u64
+impl handlers::Host for Machine {
+    fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    fn signals(&self) -> &Signals {
+        &self.signals
+    }
+
+    fn stopping(&self) -> bool {
+        self.stopping()
+    }
+
+    fn watch(&self) {
+        self.watch();
+    }
 }

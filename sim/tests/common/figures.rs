@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use amdgpu_code_object::CodeObject;
 use device_binaries::{DeviceShape, PatchDispatchArgs, header_setups, plan_patch_dispatch};
-use hsa_runtime64::machine::machine;
+use hsa_runtime64::machine::lifecycle::machine;
 
 use super::code::load_code;
 use super::library::*;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
-use hsa_runtime64::machine::machine;
+use hsa_runtime64::machine::lifecycle::machine;
 
 use crate::common::*;
 use crate::{abort_of, every_release, in_environment, release};

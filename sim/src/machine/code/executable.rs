@@ -13,14 +13,15 @@ use hsa_abi::{
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
-use crate::machine::Machine;
 use crate::machine::agent::Agent;
 use crate::machine::agent_id::{AgentIndex, AgentMask};
 use crate::machine::code::kernel::Kernel;
 use crate::machine::code::loader::{self, Image, Symbol, SymbolKind};
 use crate::machine::code::source::Sources;
+use crate::machine::config::Config;
+use crate::machine::config::checks::CheckConfig;
 use crate::machine::memory::allocation::Allocation;
-use crate::machine::report::findings::Asked;
+use crate::machine::memory::map::MemoryMap;
 
 /// Bytes of a code object in the host program's memory, valid while its reader exists.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +124,7 @@ impl Executables {
     /// Loads a code object for a GPU agent into an executable that is not frozen.
     pub fn load(
         &self,
-        machine: &Machine,
+        (config, memory): (&Config, &MemoryMap),
         executable: HsaExecutable,
         agent: &Agent,
         storage: Storage,
@@ -136,7 +137,7 @@ impl Executables {
             let symbol = self.find_symbol(executable, name, agent.handle()).and_then(|symbol| self.symbol(symbol));
             symbol.ok().map(|symbol| symbol.symbol.address)
         };
-        let image = loader::load(bytes, target, machine.config.rocr, &external).map_err(|error| {
+        let image = loader::load(bytes, target, config.rocr, &external).map_err(|error| {
             eprintln!(
                 "hsa-sim: cannot load a code object of {} bytes on agent {} ({}): {}",
                 bytes.len(),
@@ -153,11 +154,10 @@ impl Executables {
             }
         }
         let code_object = HsaLoadedCodeObject { handle: self.handle() };
-        let config = &machine.config;
         let is_watched = config.profile.is_some()
             || config.trace.is_some()
             || config.debug.is_some()
-            || config.checks != Asked::default();
+            || config.checks != CheckConfig::default();
         // A kernel that is stopped at a time limit was stopped at some line.
         let are_wanted = is_watched || config.timeout.is_some();
         let sources = are_wanted.then(|| Arc::new(Sources::new(bytes, image.delta)));
@@ -189,7 +189,7 @@ impl Executables {
         })?;
         self.symbols.write().extend(symbols);
         self.code_objects.write().insert(code_object.handle, Arc::new(loaded));
-        add_to_map(machine, agent, image);
+        add_to_map(memory, agent, image);
         Ok(code_object)
     }
 
@@ -234,7 +234,7 @@ impl Executables {
     }
 
     /// Destroys an executable and frees its memory.
-    pub fn destroy(&self, machine: &Machine, handle: HsaExecutable) -> Result<(), HsaStatus> {
+    pub fn destroy(&self, memory: &MemoryMap, handle: HsaExecutable) -> Result<(), HsaStatus> {
         let executable = self.executables.lock().remove(&handle.handle);
         let executable = executable.ok_or(HsaStatus::ERROR_INVALID_EXECUTABLE)?;
         for (address, _) in &executable.kernels {
@@ -247,7 +247,7 @@ impl Executables {
             self.code_objects.write().remove(&code_object.handle);
         }
         for &base in &executable.segments {
-            machine.memory.remove(base, |_| true);
+            memory.remove(base, |_| true);
         }
         Ok(())
     }
@@ -347,12 +347,12 @@ fn kernels(image: &Image, agent: &Agent, sources: Option<&Arc<Sources>>) -> Resu
     Ok(kernels)
 }
 
-fn add_to_map(machine: &Machine, agent: &Agent, image: Image) {
+fn add_to_map(memory: &MemoryMap, agent: &Agent, image: Image) {
     // The last entry owns the memory, because entries are removed in order.
     let last = image.segments.len() - 1;
     let mut mapping = Some(image.mapping);
     for (index, segment) in image.segments.into_iter().enumerate() {
-        machine.memory.insert(Allocation {
+        memory.insert(Allocation {
             read_only: if segment.writable { AgentMask::default() } else { AgentMask::ALL },
             global_flags: HSA_GLOBAL_FLAG_COARSE_GRAINED,
             mapping: if index == last { mapping.take() } else { None },

@@ -23,7 +23,7 @@ use crate::machine::queue::packet::Failure;
 use crate::machine::queue::pm4::PlacedCommand;
 use crate::machine::report::counters::Counters;
 use crate::machine::report::debugger;
-use crate::machine::report::findings::OfDispatch;
+use crate::machine::report::findings::DispatchChecks;
 use crate::machine::report::race::Place;
 
 /// Properties of a dispatch by a PM4 command.
@@ -127,13 +127,26 @@ pub fn dispatch(
         debugger.begin(Arc::clone(code))
     });
     let debug = debugged.as_ref();
-    let findings =
-        OfDispatch { machine, queue, dispatch: id, command, number, kernel: decoded, loaded, arguments, race, debug };
+    let findings = DispatchChecks {
+        debug,
+        findings: &machine.findings,
+        memory: &machine.memory,
+        signals: &machine.signals,
+        races: &machine.race,
+        queue,
+        dispatch: id,
+        command,
+        number,
+        kernel: decoded,
+        loaded,
+        arguments,
+        race,
+    };
     let profile = machine.profiles.begin();
     let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
     let source = |pc| loaded.source(pc);
     let trace = machine.config.trace.as_ref().and_then(|asked| {
-        let of = format!("dispatch {id} of {}", queue.describe(machine));
+        let of = format!("dispatch {id} of {}", queue.describe());
         asked.begin((&loaded.name, &source), packet, &of)
     });
     let tracing = trace.as_ref().and_then(|trace| trace.listener()).map(Watch::Trace);

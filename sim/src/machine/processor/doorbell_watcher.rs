@@ -11,12 +11,8 @@
 //! The watcher also re-checks waiting threads, whose signals a kernel or the host may change by a bare store, and
 //! long-running kernels. Without queues and waiters it sleeps until there are some.
 
-use std::io;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use crate::machine::Machine;
 
@@ -27,40 +23,8 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Interval of checks of long-running kernels.
 const KERNELS: Duration = Duration::from_millis(100);
 
-/// The watcher's thread.
-#[derive(Debug, Default)]
-pub struct Watcher {
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Watcher {
-    /// Starts the thread.
-    pub fn start(&self, machine: &Arc<Machine>) -> io::Result<()> {
-        let machine = Arc::clone(machine);
-        let thread = thread::Builder::new().name("hsa-sim-watch".into()).spawn(move || watch(&machine))?;
-        *self.thread.lock() = Some(thread);
-        Ok(())
-    }
-
-    /// Wakes the thread because there is something new to watch.
-    pub fn wake(&self) {
-        if let Some(thread) = &*self.thread.lock() {
-            thread.thread().unpark();
-        }
-    }
-
-    /// Ends the thread. The machine must already be stopping.
-    pub fn stop(&self) {
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread {
-            thread.thread().unpark();
-            // Nothing is left to do for a watcher that panicked.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn watch(machine: &Machine) {
+/// Body of the watcher's thread.
+pub fn watch(machine: &Machine) {
     precise_sleep();
     let mut interval = FIRST;
     let mut last_rung = Instant::now();

@@ -18,11 +18,13 @@
 //! An idle processor polls its doorbell for about a millisecond, with longer and longer sleeps. Then the
 //! [`crate::machine::processor::doorbell_watcher`] polls it.
 
+pub mod create;
+mod decode;
 pub mod dispatch;
 pub mod doorbell_watcher;
 pub mod pm4_execute;
 pub mod scratch;
-pub mod watchdog;
+mod window;
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{self, AssertUnwindSafe};
@@ -35,19 +37,17 @@ use std::time::{Duration, Instant};
 use hsa_abi::{HsaStatus, PacketHeader};
 
 use crate::machine::clock::now;
+use crate::machine::config::trace::Detail;
 use crate::machine::memory::map::DispatchGuard;
+use crate::machine::processor::window::{START, WINDOW, pause};
 use crate::machine::product::random::Random;
-use crate::machine::queue::Queue;
-use crate::machine::queue::packet::{self, Failure, Packet, Work};
+use crate::machine::queue::packet::{Failure, Packet, Work};
+use crate::machine::queue::{Queue, eviction};
+use crate::machine::report::costs::Cost;
 use crate::machine::report::counters::Counters;
-use crate::machine::report::trace::Detail;
 use crate::machine::signal::Waiting;
-use crate::machine::{Machine, events, signal};
+use crate::machine::{Machine, signal};
 
-/// Maximum number of packets that run together.
-pub const WINDOW: u64 = 8;
-/// Delays of packets' starts with a seed, long enough for packets behind them to complete, and of completions.
-pub const START: (usize, usize) = (2, 256);
 const COMPLETION: (usize, usize) = (4, 64);
 /// Time that a processor with concurrent packets waits for a barrier before it looks for new packets.
 const BARRIER_WAIT: Duration = Duration::from_micros(100);
@@ -114,14 +114,21 @@ fn internal_error() -> Failure {
 }
 
 fn fail(machine: &Machine, queue: &Arc<Queue>, failure: &Failure) {
-    queue.fail(machine, &failure.text);
+    queue.fail(&failure.text);
+    machine.set_last_fault(&failure.text);
+    if !machine.faults_are_shown() {
+        eprintln!("hsa-sim: {}: {}", queue.describe(), failure.text);
+    }
     match (machine.driver(), failure.memory_fault) {
         (Some(driver), _) => driver.fault(machine, queue, failure),
         (None, Some((address, reason))) => {
             machine.evict(queue.agent);
             machine.events.memory_fault(queue.agent, address, reason);
         }
-        (None, None) => machine.events.queue_error(Arc::clone(queue), failure.status),
+        (None, None) => {
+            let (queue, status) = (Arc::clone(queue), failure.status);
+            machine.events.queue_error(move || queue.call_back(status));
+        }
     }
 }
 
@@ -205,7 +212,7 @@ impl<'a> Processor<'a> {
             if !self.running.is_empty() {
                 self.receive()?;
             } else if is_idle && waiting.is_empty() {
-                self.was_held = is_held && packet::published(queue, queue.head().load(Ordering::Relaxed)).is_some();
+                self.was_held = is_held && queue.published(queue.head().load(Ordering::Relaxed)).is_some();
                 return Ok(());
             } else if is_idle {
                 self.wait(&waiting, memory);
@@ -233,15 +240,17 @@ impl<'a> Processor<'a> {
 
     /// Packet `id`, if it is published and may run beside those before it that are not complete.
     fn candidate(&self, id: u64) -> Result<Option<Packet>, Failure> {
-        let Some(header) = packet::published(self.queue, id) else { return Ok(None) };
+        let Some(header) = self.queue.published(id) else { return Ok(None) };
         if header.barrier() && id != self.queue.head().load(Ordering::Relaxed) {
             return Ok(None);
         }
-        self.queue.note_late(&self.machine.costs, id);
+        if self.queue.begins_round_trip(id) {
+            self.machine.costs.add(Cost::HostRoundTrips, 1);
+        }
         if self.machine.config.checks.race {
             self.machine.race.see(self.queue, id, header.barrier());
         }
-        packet::decode(self.machine, self.queue, id).map(Some)
+        decode::decode(self.machine, self.queue, id).map(Some)
     }
 
     /// Runs and completes a packet.
@@ -370,7 +379,7 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
     let agent = &machine.agents[queue.agent.0];
     machine.see_flushes();
     if let Some(asked) = machine.config.trace.as_ref().filter(|asked| asked.detail == Detail::Packet) {
-        asked.packet(packet, id, &queue.describe(machine));
+        asked.packet(packet, id, &queue.describe());
     }
     match &packet.work {
         Work::Dispatch(dispatch) => {
@@ -388,7 +397,7 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
     if machine.config.checks.race && waits {
         machine.race.waited(queue);
     }
-    if events::is_evicted(queue.agent) {
+    if eviction::is_evicted(queue.agent) {
         return Ok(None);
     }
     if let Some(caches) = &agent.caches {
@@ -406,10 +415,4 @@ fn ready(packet: &Packet) -> bool {
             conditions.is_empty() || conditions.iter().any(|condition| condition.holds())
         }
     }
-}
-
-/// Random delay: in one of `cases` cases, less than `most` microseconds.
-pub fn pause(random: &mut Random, (cases, most): (usize, usize)) -> Duration {
-    let most = if random.below(cases) == 0 { most } else { 1 };
-    Duration::from_micros(random.below(most) as u64)
 }

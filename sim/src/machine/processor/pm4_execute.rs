@@ -33,7 +33,7 @@ use crate::machine::clock::{device_ticks, now};
 use crate::machine::code::kernel::Kernel;
 use crate::machine::memory::hdp::{self, Accesses};
 use crate::machine::processor::dispatch::{self, Commanded};
-use crate::machine::processor::{START, WINDOW, pause};
+use crate::machine::processor::window::{START, WINDOW, pause};
 use crate::machine::product::performance::Performance;
 use crate::machine::product::random::Random;
 use crate::machine::product::thread_trace::{Finished, ThreadTrace};

@@ -5,28 +5,30 @@
 //! Producers write packets, `write_dispatch_id` and the doorbell word. The queue's processor writes `read_dispatch_id`,
 //! and marks finished slots INVALID before it advances the index.
 
+pub mod eviction;
 pub mod packet;
 pub mod pm4;
+pub mod watchdog;
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use hsa_abi::{
-    AMD_QUEUE_PROPERTIES_ENABLE_PROFILING, AMD_QUEUE_PROPERTIES_IS_PTR64, AQL_PACKET_SIZE, AmdQueue, AmdSignalKind,
-    HsaPacketType, HsaQueue, HsaQueueCallback, HsaQueueType, HsaSignal, HsaStatus, PacketHeader,
+    AMD_QUEUE_PROPERTIES_ENABLE_PROFILING, AMD_QUEUE_PROPERTIES_IS_PTR64, AQL_PACKET_SIZE, AmdQueue, HsaPacketType,
+    HsaQueue, HsaQueueCallback, HsaQueueType, HsaSignal, HsaStatus, PacketHeader,
 };
 use parking_lot::Mutex;
 use sim_wave::{PRIVATE_APERTURE, SHARED_APERTURE};
 
 use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
 use crate::machine::memory::allocation::{Allocation, Mapping, PAGE};
-use crate::machine::processor::watchdog::Watchdog;
-use crate::machine::report::costs::{Cost, Costs};
-use crate::machine::{Machine, events, processor};
+use crate::machine::memory::map::MemoryMap;
+use crate::machine::signal::Signals;
+use watchdog::Watchdog;
 
 /// Minimum number of packets of a queue.
 pub const MIN_SIZE: u32 = 64;
@@ -36,6 +38,11 @@ pub const MAX_SIZE: u32 = 1 << 17;
 /// Offset of the doorbell word from the `amd_queue_t`, on a separate cache line.
 const DOORBELL_OFFSET: usize = 1024;
 
+thread_local! {
+    // The queue whose error callback this thread is in.
+    static REPORTING: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
 fn out_of_resources(_: io::Error) -> HsaStatus {
     HsaStatus::ERROR_OUT_OF_RESOURCES
 }
@@ -44,6 +51,8 @@ fn out_of_resources(_: io::Error) -> HsaStatus {
 pub struct Queue {
     /// The agent that runs its packets.
     pub agent: AgentIndex,
+    /// Name of the agent's instruction set, for messages.
+    target: &'static str,
     /// Unique over the life of the process.
     pub id: u64,
     /// Number of packets in the ring, a power of two.
@@ -99,37 +108,6 @@ pub struct Request {
 }
 
 impl Queue {
-    /// Creates a queue and starts its processor.
-    pub fn create(
-        machine: &Arc<Machine>,
-        request: Request,
-        callback: Option<HsaQueueCallback>,
-        callback_data: *mut c_void,
-    ) -> Result<Arc<Self>, HsaStatus> {
-        let mut queue = Self::allocate(machine, &request)?;
-        queue.doorbell_signal =
-            machine.create_signal(AmdSignalKind::DOORBELL, queue.doorbell_address() as i64, false)?;
-        queue.callback = callback;
-        queue.callback_data = callback_data.expose_provenance();
-        queue.initialize(&request);
-        // SAFETY: the signal was just made for this queue, and nobody else knows of it yet.
-        unsafe { (*queue.doorbell_signal.as_ptr()).queue_ptr = queue.address() };
-        queue.start(machine)
-    }
-
-    /// Creates a queue from a program's memory: `amd_queue_t`, ring and doorbell stay the program's, and must outlive
-    /// the queue.
-    pub fn adopt(
-        machine: &Arc<Machine>,
-        agent: AgentIndex,
-        size: u32,
-        memory: QueueMemory,
-    ) -> Result<Arc<Self>, HsaStatus> {
-        let queue = Self::new(machine, agent, size, memory, None);
-        queue.doorbell().store(u64::MAX, Ordering::Relaxed);
-        queue.start(machine)
-    }
-
     /// Makes this the queue of its GPU's cooperative dispatches.
     pub fn set_cooperative(&self) {
         self.cooperative.store(1, Ordering::Relaxed);
@@ -148,57 +126,38 @@ impl Queue {
         left.is_ok_and(|count| count > 1)
     }
 
-    /// Starts the processor.
-    fn start(self, machine: &Arc<Machine>) -> Result<Arc<Self>, HsaStatus> {
-        let queue = Arc::new(self);
-        let thread = thread::Builder::new()
-            .name(format!("hsa-sim-q{}", queue.id))
-            .spawn({
-                let (machine, queue) = (Arc::clone(machine), Arc::clone(&queue));
-                move || processor::run(&machine, &queue)
-            })
-            .map_err(out_of_resources)?;
-        *queue.thread.lock() = Some(thread);
-        machine.add_queue(Arc::clone(&queue));
-        Ok(queue)
-    }
-
-    /// Creates a queue whose packets the host program processes, with the program's own doorbell.
-    pub fn create_soft(
-        machine: &Arc<Machine>,
-        request: Request,
-        doorbell_signal: HsaSignal,
-    ) -> Result<Arc<Self>, HsaStatus> {
-        let mut queue = Self::allocate(machine, &request)?;
-        queue.doorbell_signal = doorbell_signal;
-        queue.soft = true;
-        queue.initialize(&request);
-        let queue = Arc::new(queue);
-        machine.add_queue(Arc::clone(&queue));
-        Ok(queue)
-    }
-
     /// Allocates a queue with its memory, without a doorbell signal.
-    fn allocate(machine: &Machine, request: &Request) -> Result<Self, HsaStatus> {
+    ///
+    /// # Errors
+    /// OUT_OF_RESOURCES.
+    pub fn allocate(map: &MemoryMap, (id, target): (u64, &'static str), request: &Request) -> Result<Self, HsaStatus> {
         let ring_bytes = request.size as usize * AQL_PACKET_SIZE;
         let queue = Mapping::new(PAGE).map_err(out_of_resources)?;
         let ring = Mapping::new(ring_bytes).map_err(out_of_resources)?;
         let access = AgentMask::of(request.agent) | AgentMask::of(CPU);
         for (base, size) in [(queue.base(), size_of::<AmdQueue>()), (ring.base(), ring_bytes)] {
-            machine.memory.insert(Allocation::new(base as u64, size as u64, CPU, access));
+            map.insert(Allocation::new(base as u64, size as u64, CPU, access));
         }
         let memory = QueueMemory {
             queue: queue.base() as u64,
             ring: ring.base() as u64,
             doorbell: (queue.base() + DOORBELL_OFFSET) as u64,
         };
-        Ok(Self::new(machine, request.agent, request.size, memory, Some([queue, ring])))
+        Ok(Self::new((id, target), request.agent, request.size, memory, Some([queue, ring])))
     }
 
-    fn new(machine: &Machine, agent: AgentIndex, size: u32, memory: QueueMemory, owned: Option<[Mapping; 2]>) -> Self {
+    /// Creates a queue in a program's memory, or in its `owned` memory.
+    pub fn new(
+        (id, target): (u64, &'static str),
+        agent: AgentIndex,
+        size: u32,
+        memory: QueueMemory,
+        owned: Option<[Mapping; 2]>,
+    ) -> Self {
         Self {
             agent,
-            id: machine.next_queue_id(),
+            target,
+            id,
             size,
             memory,
             owned,
@@ -221,7 +180,25 @@ impl Queue {
         }
     }
 
-    fn initialize(&self, request: &Request) {
+    /// Sets the doorbell signal; `is_soft` if the host program processes the packets.
+    pub fn set_doorbell_signal(&mut self, signal: HsaSignal, is_soft: bool) {
+        self.doorbell_signal = signal;
+        self.soft = is_soft;
+    }
+
+    /// Sets the error callback.
+    pub fn set_callback(&mut self, callback: Option<HsaQueueCallback>, data: *mut c_void) {
+        self.callback = callback;
+        self.callback_data = data.expose_provenance();
+    }
+
+    /// Sets the processor's thread.
+    pub fn set_thread(&self, thread: JoinHandle<()>) {
+        *self.thread.lock() = Some(thread);
+    }
+
+    /// Writes the `amd_queue_t` and empties the ring.
+    pub fn initialize(&self, request: &Request) {
         for slot in 0..u64::from(self.size) {
             self.header(slot).store(u32::from(PacketHeader::INVALID.0), Ordering::Relaxed);
         }
@@ -266,6 +243,12 @@ impl Queue {
         // SAFETY: the slot lies in the ring, which lives as long as `self`; it is aligned, and
         // published packets are only accessed atomically or by the processor.
         unsafe { AtomicU32::from_ptr(ptr::with_exposed_provenance_mut(self.slot(id) as usize)) }
+    }
+
+    /// The header of packet `id`, if it is published.
+    pub fn published(&self, id: u64) -> Option<PacketHeader> {
+        let header = PacketHeader(self.header(id).load(Ordering::Acquire) as u16);
+        (header.packet_type() != HsaPacketType::INVALID).then_some(header)
     }
 
     /// The bytes of published packet `id`.
@@ -358,12 +341,13 @@ impl Queue {
         self.late.store(self.write_index().load(Ordering::Acquire), Ordering::Relaxed);
     }
 
-    /// Counts a host's round trip if `id` is its first packet. Called by the processor, in the order of packets.
-    pub fn note_late(&self, costs: &Costs, id: u64) {
-        if id >= self.late.load(Ordering::Relaxed) {
-            costs.add(Cost::HostRoundTrips, 1);
+    /// True if `id` is the first packet of a host's round trip. Called by the processor, in the order of packets.
+    pub fn begins_round_trip(&self, id: u64) -> bool {
+        let is_late = id >= self.late.load(Ordering::Relaxed);
+        if is_late {
             self.mark_late();
         }
+        is_late
     }
 
     /// True if the doorbell was rung since [`see_doorbell`](Self::see_doorbell).
@@ -407,7 +391,7 @@ impl Queue {
 
     /// True if packets are processed.
     pub fn active(&self) -> bool {
-        self.active.load(Ordering::SeqCst) && !events::is_evicted(self.agent)
+        self.active.load(Ordering::SeqCst) && !eviction::is_evicted(self.agent)
     }
 
     /// Stops the processing of packets, including those in progress. After its return nothing of the queue accesses
@@ -429,7 +413,7 @@ impl Queue {
 
     /// Ends the processor, after a running error callback.
     pub fn stop(&self) {
-        if events::is_reporting(self.id) {
+        if REPORTING.get() == self.id {
             eprintln!(
                 "hsa-sim: queue {} is destroyed in its own error callback, for whose end ROCR waits forever; the process is ended",
                 self.id
@@ -449,14 +433,14 @@ impl Queue {
     }
 
     /// Removes the queue's own memory from the map.
-    pub fn forget(&self, machine: &Machine) -> Result<(), HsaStatus> {
+    pub fn forget(&self, memory: &MemoryMap, signals: &Signals) -> Result<(), HsaStatus> {
         for mapping in self.owned.iter().flatten() {
-            machine.memory.remove(mapping.base() as u64, |_| true);
+            memory.remove(mapping.base() as u64, |_| true);
         }
         if self.doorbell_signal.is_null() || self.soft {
             return Ok(());
         }
-        machine.signals.destroy(self.doorbell_signal)
+        signals.destroy(self.doorbell_signal)
     }
 
     /// The text of the fault that stopped the queue.
@@ -464,22 +448,16 @@ impl Queue {
         self.fault.lock().clone()
     }
 
-    /// Stops the queue with an error, including running packets. Stores `text`, and prints it unless the program shows
-    /// faults.
-    pub fn fail(&self, machine: &Machine, text: &str) {
+    /// Stops the queue with an error, including running packets. Stores `text`.
+    pub fn fail(&self, text: &str) {
         self.active.store(false, Ordering::SeqCst);
         self.watchdog.cancel();
         *self.fault.lock() = Some(text.to_owned());
-        machine.set_last_fault(text);
-        if !machine.faults_are_shown() {
-            eprintln!("hsa-sim: {}: {text}", self.describe(machine));
-        }
     }
 
     /// Name of the queue for messages.
-    pub fn describe(&self, machine: &Machine) -> String {
-        let target = machine.agents[self.agent.0].target().map_or("cpu", |target| target.name);
-        format!("queue {} on agent {} ({target})", self.id, self.agent.0)
+    pub fn describe(&self) -> String {
+        format!("queue {} on agent {} ({})", self.id, self.agent.0, self.target)
     }
 
     /// Calls the error callback, unless the queue is being destroyed. Ends the process if there is no callback.
@@ -497,8 +475,10 @@ impl Queue {
             return;
         };
         let data = ptr::with_exposed_provenance_mut(self.callback_data);
+        REPORTING.set(self.id);
         // SAFETY: the host program passed this callback and data to `hsa_queue_create` for this
         // queue, whose memory lives as long as `self`.
         unsafe { callback(status, self.amd_queue().cast(), data) };
+        REPORTING.set(u64::MAX);
     }
 }

@@ -2,21 +2,18 @@
 
 //! Counts of operations that cost time on hardware but not on the sim: packets by kind, barrier bits, fences by scope,
 //! kernel arguments read over PCIe, interrupts, and the host's waits. Counted if `HSA_SIM_STATS` is set, or from the
-//! first [`hsa_sim_hold`] on.
+//! first `hsa_sim_hold` on.
 //!
-//! [`hsa_sim_hold`] makes counts independent of the relative speed of the program and the sim. Held GPUs take no
+//! `hsa_sim_hold` makes counts independent of the relative speed of the program and the sim. Held GPUs take no
 //! packets, so that a program can submit everything that does not depend on their results. Whatever it submits after
 //! their release, it had to wait for.
 
 use std::array;
-use std::ffi::{c_char, c_void};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hsa_abi::{HsaFenceScope, HsaPacketType, PacketHeader};
 
-use crate::machine::Machine;
-use crate::machine::memory::allocation::AllocationInfo;
 use crate::machine::queue::packet::{Packet, Work};
 
 /// A kind of count.
@@ -99,6 +96,16 @@ impl Costs {
         }
     }
 
+    /// Counts costs from now on.
+    pub fn begin(&self) {
+        self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets if GPUs are held.
+    pub fn set_held(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::Release);
+    }
+
     /// True if costs are counted.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
@@ -141,7 +148,7 @@ impl Costs {
     }
 
     /// All counts by name.
-    fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Cost::NAMES.into_iter().zip(self.counts.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
@@ -162,60 +169,6 @@ fn kind(header: PacketHeader, work: &Work) -> Cost {
         Work::Pm4(_) => Cost::Pm4Packets,
         Work::Barrier(..) if header.packet_type() == HsaPacketType::VENDOR_SPECIFIC => Cost::BarrierValuePackets,
         Work::Barrier(..) => Cost::BarrierPackets,
-    }
-}
-
-impl Machine {
-    /// Bytes of allocations in GPUs' own memory.
-    fn vram(&self) -> u64 {
-        let owned =
-            |range: &AllocationInfo| self.agents[range.owner.0].gpu.as_ref().is_some_and(|gpu| gpu.memory.is_some());
-        self.memory.allocations().iter().filter(|range| owned(range)).map(|range| range.size).sum()
-    }
-
-    /// Holds all queues, which then take no further packets, or releases them.
-    fn hold(&self, is_held: bool) {
-        self.costs.is_on.store(true, Ordering::Relaxed);
-        for queue in &*self.queues.read() {
-            if !is_held {
-                queue.mark_late();
-            }
-        }
-        self.costs.is_held.store(is_held, Ordering::Release);
-        for queue in &*self.queues.read() {
-            queue.unpark();
-        }
-    }
-}
-
-/// Not part of HSA. While `is_held`, queues take no packets, but complete those in progress. The first call turns
-/// counting on. Packets that are written after the release count as the host's round trips, until the next hold.
-///
-/// Does nothing without `hsa_init`.
-#[unsafe(no_mangle)]
-pub extern "C" fn hsa_sim_hold(is_held: bool) {
-    if let Ok(machine) = crate::machine::machine() {
-        machine.hold(is_held);
-    }
-}
-
-/// Not part of HSA. Calls `callback` with the name of each cost and its count since `hsa_init`, and with `vram_bytes`,
-/// the current size of allocations in GPUs' own memory. Names are NUL-terminated and valid during the callback. Without
-/// `hsa_init` there are none.
-///
-/// # Safety
-/// `callback` accepts `data`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hsa_sim_iterate_costs(
-    callback: unsafe extern "C" fn(name: *const c_char, count: u64, data: *mut c_void),
-    data: *mut c_void,
-) {
-    let Ok(machine) = crate::machine::machine() else { return };
-    for (name, count) in machine.costs.iter().chain([("vram_bytes", machine.vram())]) {
-        // Names have no NUL.
-        let name = std::ffi::CString::new(name).unwrap_or_default();
-        // SAFETY: the caller passed this callback for this data.
-        unsafe { callback(name.as_ptr(), count, data) };
     }
 }
 

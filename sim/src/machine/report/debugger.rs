@@ -1,46 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The debugger of `HSA_SIM_DEBUG`: which one is requested, and the kernels that it sees.
+//! Kernels as the debugger of `HSA_SIM_DEBUG` sees them.
 
-use std::io;
-use std::path::PathBuf;
-
-use sim_debug::{Code, Debugger, Instruction, Position, console};
+use sim_debug::{Code, Instruction, Position};
 
 use crate::machine::code::kernel::Kernel;
-
-/// User of the debugger.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Commands from standard input.
-    Console,
-    /// Commands from a file.
-    Script(PathBuf),
-}
-
-impl Asked {
-    /// Parses `console` or `script:FILE`. The error lists the accepted values.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "console" => Ok(Self::Console),
-            Some(("script", path)) if !path.is_empty() => Ok(Self::Script(path.into())),
-            _ => Err("expected console or script:FILE".into()),
-        }
-    }
-
-    /// Opens the debugger.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn open(&self) -> io::Result<Debugger> {
-        match self {
-            Self::Console => Ok(console::on_terminal()),
-            Self::Script(path) => console::by_script(path).map_err(|error| {
-                io::Error::new(error.kind(), format!("HSA_SIM_DEBUG=script:{}: {error}", path.display()))
-            }),
-        }
-    }
-}
 
 /// The instructions of a kernel as a debugger sees them.
 pub fn code(kernel: &Kernel, decoded: &sim_wave::Kernel) -> Code {

@@ -14,70 +14,17 @@ use std::sync::OnceLock;
 use parking_lot::Mutex;
 use sim_wave::{Checks, Finding, Line, Sink, Touched};
 
-use crate::machine::Machine;
 use crate::machine::code::kernel::Kernel;
+use crate::machine::config::checks::CheckConfig;
+use crate::machine::memory::map::MemoryMap;
 use crate::machine::queue::Queue;
 use crate::machine::queue::pm4::PlacedCommand;
-use crate::machine::report::race::Race;
-
-/// Requested checks, and the destination of their findings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// The check `wait`.
-    pub wait: bool,
-    /// The check `sync`.
-    pub sync: bool,
-    /// The check `race`.
-    pub race: bool,
-    /// The check `equal`.
-    pub equal: bool,
-    /// The check `hazard`.
-    pub hazard: bool,
-    /// The check `bounds`.
-    pub bounds: bool,
-    /// The check `clamp`.
-    pub clamp: bool,
-    /// The check `init`.
-    pub init: bool,
-    /// The check `result`.
-    pub result: bool,
-    /// A finding fails its queue.
-    pub fatal: bool,
-    /// File for JSON lines.
-    pub output: Option<PathBuf>,
-}
-
-/// Names of the checks.
-const NAMES: [&str; 9] = ["race", "equal", "wait", "init", "result", "sync", "hazard", "bounds", "clamp"];
-
-impl Asked {
-    /// Parses a list of checks, with `all` for all but `equal`, `result` and `clamp`. The error says what is wrong with
-    /// it.
-    pub fn parse(list: &str) -> Result<Self, String> {
-        let mut asked = Self::default();
-        for name in list.split(',').map(str::trim) {
-            if name != "all" && !NAMES.contains(&name) {
-                return Err(format!("{name:?} is no check; there are {} and all", NAMES.join(", ")));
-            }
-            asked.wait |= matches!(name, "wait" | "all");
-            asked.sync |= matches!(name, "sync" | "all");
-            asked.hazard |= matches!(name, "hazard" | "all");
-            asked.bounds |= matches!(name, "bounds" | "all");
-            asked.init |= matches!(name, "init" | "result" | "all");
-            asked.race |= matches!(name, "race" | "equal" | "all");
-            // Compilers have several lanes store the same on purpose, and let buffers leave out what is beyond them;
-            // programs read padding.
-            asked.equal |= name == "equal";
-            asked.result |= name == "result";
-            asked.clamp |= name == "clamp";
-        }
-        Ok(asked)
-    }
-}
+use crate::machine::report::race::{Race, RaceDetector};
+use crate::machine::signal::Signals;
 
 /// All findings since `hsa_init`.
 pub struct Findings {
-    asked: Asked,
+    asked: CheckConfig,
     seed: Option<u64>,
     output: Option<Mutex<File>>,
     /// Number of times of each finding, by check, kernel, code and the offsets of its instructions.
@@ -101,7 +48,7 @@ impl Findings {
     ///
     /// # Errors
     /// When the file cannot be created.
-    pub fn new(asked: Asked, seed: Option<u64>) -> io::Result<Self> {
+    pub fn new(asked: CheckConfig, seed: Option<u64>) -> io::Result<Self> {
         let named = |path: &PathBuf| {
             OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
                 io::Error::new(error.kind(), format!("HSA_SIM_CHECK_OUTPUT={}: {error}", path.display()))
@@ -136,6 +83,16 @@ impl Findings {
         }
     }
 
+    /// Number of different findings, by kernel and instructions.
+    pub fn len(&self) -> usize {
+        self.counts.lock().len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn write(&self, json: &str) {
         let Some(output) = &self.output else { return };
         // In one piece: other processes may append to the file, too.
@@ -145,17 +102,16 @@ impl Findings {
     }
 }
 
-/// Not part of HSA. Returns the number of different findings since `hsa_init`, by kernel and instructions; 0 without
-/// `hsa_init`.
-#[unsafe(no_mangle)]
-pub extern "C" fn hsa_sim_findings() -> u64 {
-    crate::machine::machine().map_or(0, |machine| machine.findings.counts.lock().len() as u64)
-}
-
 /// Context of the findings in one dispatch.
-pub struct OfDispatch<'a> {
-    /// The machine, which collects the findings.
-    pub machine: &'a Machine,
+pub struct DispatchChecks<'a> {
+    /// All findings.
+    pub findings: &'a Findings,
+    /// The machine's memory.
+    pub memory: &'a MemoryMap,
+    /// The machine's signals.
+    pub signals: &'a Signals,
+    /// Accesses of all dispatches.
+    pub races: &'a RaceDetector,
     /// The queue.
     pub queue: &'a Queue,
     /// The index of the dispatch's packet.
@@ -176,13 +132,13 @@ pub struct OfDispatch<'a> {
     pub debug: Option<&'a sim_debug::Dispatch<'a>>,
 }
 
-impl OfDispatch<'_> {
+impl DispatchChecks<'_> {
     /// The checks to make; `None` if there are none.
     pub fn checks(&self) -> Option<Checks<'_>> {
-        let Findings { asked, seed, .. } = &self.machine.findings;
-        let Asked { wait, sync, race, equal, hazard, bounds, clamp, init, result, fatal, .. } = *asked;
+        let Findings { asked, seed, .. } = self.findings;
+        let CheckConfig { wait, sync, race, equal, hazard, bounds, clamp, init, result, fatal, .. } = *asked;
         let any = wait || sync || race || hazard || bounds || clamp || init;
-        let init = init.then_some(&self.machine.memory.unwritten as _);
+        let init = init.then_some(&self.memory.unwritten as _);
         let seed = *seed;
         any.then_some(Checks { wait, sync, race, equal, hazard, bounds, clamp, init, result, seed, fatal, sink: self })
     }
@@ -211,14 +167,14 @@ impl OfDispatch<'_> {
             finding.wave,
             finding.lanes,
             self.dispatch,
-            quoted(&self.queue.describe(self.machine)),
+            quoted(&self.queue.describe()),
         )
     }
 }
 
-impl Sink for OfDispatch<'_> {
+impl Sink for DispatchChecks<'_> {
     fn found(&self, finding: &Finding) {
-        let findings = &self.machine.findings;
+        let findings = self.findings;
         let times = {
             let mut counts = findings.counts.lock();
             let times = counts.entry(key(finding)).or_default();
@@ -227,7 +183,7 @@ impl Sink for OfDispatch<'_> {
         };
         if times == 1 {
             let command = self.command.map_or_else(String::new, |command| format!(", {command}"));
-            let queue = self.queue.describe(self.machine);
+            let queue = self.queue.describe();
             eprintln!("hsa-sim: {finding}; dispatch {} of {queue}{command}", self.dispatch);
             findings.write(&self.to_json(finding));
             if let Some(debug) = self.debug {
@@ -237,7 +193,7 @@ impl Sink for OfDispatch<'_> {
     }
 
     fn repeated(&self, finding: &Finding, times: u64) {
-        *self.machine.findings.counts.lock().entry(key(finding)).or_default() += times;
+        *self.findings.counts.lock().entry(key(finding)).or_default() += times;
     }
 
     fn source(&self, pc: u64) -> Option<String> {
@@ -245,11 +201,11 @@ impl Sink for OfDispatch<'_> {
     }
 
     fn is_mailbox(&self, address: u64) -> bool {
-        self.machine.signals.is_mailbox(address)
+        self.signals.is_mailbox(address)
     }
 
     fn place(&self, address: u64) -> Option<String> {
-        let memory = &self.machine.memory;
+        let memory = self.memory;
         let place = memory.place(address)?;
         // The nearest of the arguments that points into the same buffer.
         let buffer = memory.buffer(address)?;
@@ -265,7 +221,7 @@ impl Sink for OfDispatch<'_> {
         let Some(number) = self.number else { return };
         // What memory is, is asked for when the order is no longer locked, which others need meanwhile.
         let mut races: Vec<(Race, u64)> = Vec::new();
-        self.machine.race.touched(number, accesses, &mut |race| {
+        self.races.touched(number, accesses, &mut |race| {
             let is_same = |known: &Race| (known.offset, known.other.pc) == (race.offset, race.other.pc);
             match races.iter_mut().find(|(known, _)| is_same(known)) {
                 Some((_, times)) => *times += 1,
@@ -316,28 +272,6 @@ pub fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn checks_are_asked_for_by_name() {
-        let of = |list: &str| -> Result<_, String> {
-            let asked = Asked::parse(list)?;
-            Ok([asked.wait, asked.sync, asked.race, asked.equal, asked.hazard, asked.bounds, asked.init])
-        };
-        assert_eq!(of("wait"), Ok([true, false, false, false, false, false, false]));
-        assert_eq!(of("sync, wait"), Ok([true, true, false, false, false, false, false]));
-        assert_eq!(of("race,bounds"), Ok([false, false, true, false, false, true, false]));
-        assert_eq!(of("equal,hazard,init"), Ok([false, false, true, true, true, false, true]));
-        assert_eq!(of("all"), Ok([true, true, true, false, true, true, true]));
-        assert!(Asked::parse("clamp").unwrap().clamp && !Asked::parse("all").unwrap().clamp);
-        let result = Asked::parse("result").unwrap();
-        assert!(result.result && result.init && !Asked::parse("all").unwrap().result);
-        let unknown = of("wiat").unwrap_err();
-        assert_eq!(
-            unknown,
-            "\"wiat\" is no check; there are race, equal, wait, init, result, sync, hazard, bounds, clamp and all"
-        );
-        assert!(of("").is_err());
-    }
 
     #[test]
     fn strings_are_quoted() {

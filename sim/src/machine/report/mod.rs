@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Reports: counters, costs, findings of the checks, leaks, traces and profiles.
+//! Reports: counters, costs, findings of the checks, traces and profiles.
 
 pub mod costs;
 pub mod counters;
 pub mod debugger;
 pub mod findings;
-pub mod leaks;
 pub mod profile;
 pub mod race;
 pub mod trace;

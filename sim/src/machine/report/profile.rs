@@ -10,41 +10,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use sim_wave::{Collect, Figures, Line};
 
 use crate::machine::code::kernel::Kernel;
-
-/// Format of a profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Text,
-    Json,
-    Html,
-}
-
-/// Requested file and format of a profile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    path: PathBuf,
-    form: Form,
-}
-
-impl Wanted {
-    /// Derives the format from the file's name. The error lists the accepted names.
-    pub fn new(path: PathBuf) -> Result<Self, String> {
-        let form = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("txt") => Form::Text,
-            Some("json") => Form::Json,
-            Some("html") => Form::Html,
-            _ => return Err("expected a file that ends in .txt, .json or .html".into()),
-        };
-        Ok(Self { path, form })
-    }
-}
+use crate::machine::config::profile::{Form, ProfileConfig};
 
 /// Name, target and code hash of a kernel.
 type Key = (String, &'static str, u64);
@@ -87,7 +60,7 @@ impl Profiled {
 /// All profiles since `hsa_init`.
 #[derive(Default)]
 pub struct Profiles {
-    wanted: Option<Wanted>,
+    wanted: Option<ProfileConfig>,
     kernels: Mutex<BTreeMap<Key, Profiled>>,
 }
 
@@ -97,8 +70,8 @@ impl Profiles {
     ///
     /// # Errors
     /// When the file cannot be created.
-    pub fn new(wanted: Option<Wanted>) -> io::Result<Self> {
-        if let Some(Wanted { path, .. }) = &wanted {
+    pub fn new(wanted: Option<ProfileConfig>) -> io::Result<Self> {
+        if let Some(ProfileConfig { path, .. }) = &wanted {
             File::create(path).map_err(|error| {
                 io::Error::new(error.kind(), format!("HSA_SIM_PROFILE={}: {error}", path.display()))
             })?;
@@ -107,14 +80,14 @@ impl Profiles {
     }
 
     /// Returns the collector of a dispatch's figures, if a profile is requested.
-    pub fn begin(&self) -> Option<OfDispatch> {
-        self.wanted.as_ref().map(|_| OfDispatch::default())
+    pub fn begin(&self) -> Option<DispatchProfile> {
+        self.wanted.as_ref().map(|_| DispatchProfile::default())
     }
 
     /// Adds the figures of a dispatch, and its run time.
     pub fn add(
         &self,
-        of: OfDispatch,
+        of: DispatchProfile,
         kernel: &Kernel,
         decoded: &sim_wave::Kernel,
         target: &'static str,
@@ -144,7 +117,7 @@ impl Profiles {
 
     /// Writes the file, once. Prints an error if that fails.
     pub fn write(&self) {
-        let Some(Wanted { path, form }) = &self.wanted else { return };
+        let Some(ProfileConfig { path, form }) = &self.wanted else { return };
         let kernels = std::mem::take(&mut *self.kernels.lock());
         let mut kernels: Vec<(&Key, &Profiled)> = kernels.iter().collect();
         kernels.sort_by_key(|(key, profiled)| (Reverse(profiled.instructions()), *key));
@@ -165,9 +138,9 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 
 /// Figures of one dispatch's instructions, by offset.
 #[derive(Default)]
-pub struct OfDispatch(Mutex<BTreeMap<u32, Figures>>);
+pub struct DispatchProfile(Mutex<BTreeMap<u32, Figures>>);
 
-impl Collect for OfDispatch {
+impl Collect for DispatchProfile {
     fn collect(&self, figures: &[Figures]) {
         let mut all = self.0.lock();
         for of_thread in figures {

@@ -28,7 +28,6 @@ use sim_wave::{Line, PAGE, Touched};
 use crate::machine::code::kernel::Kernel;
 use crate::machine::memory::map::OnFree;
 use crate::machine::queue::Queue;
-use crate::machine::queue::packet;
 use crate::machine::queue::pm4::PlacedCommand;
 
 /// Size of the blocks that accesses are recorded in, in bytes.
@@ -217,7 +216,7 @@ impl RaceDetector {
             let of = state.queues.entry(other.id).or_default();
             let head = other.head().load(std::sync::atomic::Ordering::Relaxed);
             let mut at = of.published.max(head);
-            while at < head + u64::from(other.size) && packet::published(&other, at).is_some() {
+            while at < head + u64::from(other.size) && other.published(at).is_some() {
                 at += 1;
             }
             of.published = at;

@@ -10,83 +10,17 @@ use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use parking_lot::Mutex;
 use sim_wave::{Counters, Listener};
 
+use crate::machine::config::trace::{Detail, TraceConfig};
 use crate::machine::queue::packet::{Packet, Work};
 
-/// Level of detail of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
-    /// Packets of queues, and the PM4 commands that they call.
-    Packet,
-    /// Start and end of kernels.
-    Kernel,
-    /// Also start and end of waves.
-    Wave,
-    /// Also each instruction.
-    Instruction,
-}
-
-/// Requested trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Level of detail.
-    pub detail: Detail,
-    /// Only kernels whose names contain this text are traced.
-    pub filter: String,
-    /// Only waves of this workgroup are traced.
-    pub workgroup: Option<[u32; 3]>,
-    /// Only the waves of this number in their workgroups are traced.
-    pub wave: Option<u32>,
-}
-
-impl Asked {
-    /// Parses `detail` or `detail,filter`, in which `,workgroup=X:Y:Z` and `,wave=N` may be. The error lists the
-    /// accepted values.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (mut workgroup, mut wave, mut rest) = (None, None, Vec::new());
-        for part in text.split(',') {
-            if let Some(place) = part.strip_prefix("workgroup=") {
-                let numbers: Vec<u32> = place.split(':').map_while(|number| number.parse().ok()).collect();
-                let mut all = [0; 3];
-                match all.get_mut(..numbers.len()) {
-                    Some(all) if numbers.len() == place.split(':').count() => all.copy_from_slice(&numbers),
-                    _ => return Err(format!("{part}: expected workgroup=X:Y:Z")),
-                }
-                workgroup = Some(all);
-            } else if let Some(number) = part.strip_prefix("wave=") {
-                wave = Some(number.parse().map_err(|_| format!("{part}: expected wave=N"))?);
-            } else {
-                rest.push(part);
-            }
-        }
-        let text = rest.join(",");
-        let (detail, filter) = text.split_once(',').unwrap_or((&text, ""));
-        let detail = match detail {
-            "packets" if filter.is_empty() => Detail::Packet,
-            "packets" => return Err("packets have no names to tell some of them by".into()),
-            "kernel" => Detail::Kernel,
-            "wave" => Detail::Wave,
-            "instruction" => Detail::Instruction,
-            _ => {
-                return Err(
-                    "expected packets, or kernel, wave or instruction, and after commas a part of kernels' names, \
-                     workgroup=X:Y:Z, wave=N"
-                        .into(),
-                );
-            }
-        };
-        if detail < Detail::Wave && (workgroup.is_some() || wave.is_some()) {
-            return Err("workgroup= and wave= choose among the waves that wave and instruction trace".into());
-        }
-        Ok(Self { detail, filter: filter.to_owned(), workgroup, wave })
-    }
-
+impl TraceConfig {
     /// Traces the start of a kernel, and returns the trace of its dispatch; `None` if its name does not match.
     pub fn begin<'a>(
         &'a self,
         (kernel, source): (&'a str, &'a Source<'a>),
         packet: &KernelDispatchPacket,
         of: &str,
-    ) -> Option<OfDispatch<'a>> {
+    ) -> Option<DispatchTrace<'a>> {
         if self.detail == Detail::Packet || !kernel.contains(&self.filter) {
             return None;
         }
@@ -95,11 +29,9 @@ impl Asked {
             "kernel {kernel} begins: {grid_size:?} work-items in workgroups of {workgroup_size:?}, arguments at \
              {kernarg_address:#x}; {of}"
         ));
-        Some(OfDispatch { asked: self, kernel, source, known: Mutex::default() })
+        Some(DispatchTrace { asked: self, kernel, source, known: Mutex::default() })
     }
-}
 
-impl Asked {
     /// Traces packet `id` of the queue `of` when it starts to run.
     pub fn packet(&self, packet: &Packet, id: u64, of: &str) {
         let header = packet.header;
@@ -147,15 +79,15 @@ fn tell(text: &str) {
 pub type Source<'a> = dyn Fn(u64) -> Option<String> + Sync + 'a;
 
 /// Trace of a dispatch.
-pub struct OfDispatch<'a> {
-    asked: &'a Asked,
+pub struct DispatchTrace<'a> {
+    asked: &'a TraceConfig,
     kernel: &'a str,
     source: &'a Source<'a>,
     /// Sources of the instructions so far: looking one up takes long.
     known: Mutex<HashMap<u64, Option<String>>>,
 }
 
-impl OfDispatch<'_> {
+impl DispatchTrace<'_> {
     /// Listener to waves, if they are traced.
     pub fn listener(&self) -> Option<&dyn Listener> {
         (self.asked.detail > Detail::Kernel).then_some(self as _)
@@ -170,13 +102,13 @@ impl OfDispatch<'_> {
     }
 }
 
-impl Listener for OfDispatch<'_> {
+impl Listener for DispatchTrace<'_> {
     fn wants_instructions(&self) -> bool {
         self.asked.detail == Detail::Instruction
     }
 
     fn wants(&self, workgroup: [u32; 3], wave: u32) -> bool {
-        let Asked { workgroup: group, wave: number, .. } = self.asked;
+        let TraceConfig { workgroup: group, wave: number, .. } = self.asked;
         group.is_none_or(|group| group == workgroup) && number.is_none_or(|number| number == wave)
     }
 
@@ -186,27 +118,5 @@ impl Listener for OfDispatch<'_> {
 
     fn hear(&self, text: &str) {
         tell(text);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_filter_is_behind_a_comma() {
-        let asked = |detail, filter: &str| Ok(Asked { detail, filter: filter.into(), workgroup: None, wave: None });
-        assert_eq!(Asked::parse("kernel"), asked(Detail::Kernel, ""));
-        assert_eq!(Asked::parse("wave,a,b"), asked(Detail::Wave, "a,b"));
-        assert_eq!(Asked::parse("instruction,"), asked(Detail::Instruction, ""));
-        assert_eq!(Asked::parse("packets"), asked(Detail::Packet, ""));
-        let some = Asked { detail: Detail::Wave, filter: "a,b".into(), workgroup: Some([1, 2, 0]), wave: Some(3) };
-        assert_eq!(Asked::parse("wave,a,workgroup=1:2,b,wave=3"), Ok(some));
-        for wrong in ["wave,workgroup=", "wave,workgroup=1:2:3:4", "wave,workgroup=1:x", "wave,wave=x", "kernel,wave=1"]
-        {
-            assert!(Asked::parse(wrong).is_err(), "{wrong}");
-        }
-        assert!(Asked::parse("packets,a").is_err());
-        assert!(Asked::parse("lane").is_err() && Asked::parse("").is_err());
     }
 }

@@ -2,6 +2,11 @@
 
 //! Configuration from environment variables.
 
+pub mod checks;
+pub mod debug;
+pub mod profile;
+pub mod trace;
+
 use std::env;
 use std::path::PathBuf;
 use std::sync::Once;
@@ -9,9 +14,11 @@ use std::time::Duration;
 
 use crate::machine::product::gpu::{self, Gpu};
 use crate::machine::product::rocr::Release;
-use crate::machine::report::findings::Asked;
-use crate::machine::report::profile::Wanted;
-use crate::machine::report::{debugger, trace};
+
+use checks::CheckConfig;
+use debug::DebugConfig;
+use profile::ProfileConfig;
+use trace::{Detail, TraceConfig};
 
 /// Settings, read once at the first `hsa_init`.
 #[derive(Debug)]
@@ -39,13 +46,13 @@ pub struct Config {
     /// True if leaks are reported at shutdown.
     pub leaks: bool,
     /// Checks of kernels.
-    pub checks: Asked,
+    pub checks: CheckConfig,
     /// File for a profile of kernels.
-    pub profile: Option<Wanted>,
+    pub profile: Option<ProfileConfig>,
     /// Events of kernels to trace.
-    pub trace: Option<trace::Asked>,
+    pub trace: Option<TraceConfig>,
     /// Debugger of kernels.
-    pub debug: Option<debugger::Asked>,
+    pub debug: Option<DebugConfig>,
 }
 
 /// Prefix of the sim's variables.
@@ -120,9 +127,9 @@ impl Config {
 }
 
 /// Reads the checks; none without the variable.
-fn checks() -> Result<Asked, String> {
+fn checks() -> Result<CheckConfig, String> {
     let asked = variable("HSA_SIM_CHECK")?
-        .map(|list| Asked::parse(&list).map_err(|error| format!("HSA_SIM_CHECK={list}: {error}")));
+        .map(|list| CheckConfig::parse(&list).map_err(|error| format!("HSA_SIM_CHECK={list}: {error}")));
     let output = env::var_os("HSA_SIM_CHECK_OUTPUT").map(PathBuf::from);
     let fatal = flag("HSA_SIM_CHECK_FATAL", false)?;
     if asked.is_none() && (fatal || output.is_some()) {
@@ -130,14 +137,14 @@ fn checks() -> Result<Asked, String> {
             "HSA_SIM_CHECK_FATAL and HSA_SIM_CHECK_OUTPUT need HSA_SIM_CHECK, which says what is checked".into()
         );
     }
-    Ok(Asked { fatal, output, ..asked.transpose()?.unwrap_or_default() })
+    Ok(CheckConfig { fatal, output, ..asked.transpose()?.unwrap_or_default() })
 }
 
 /// Reads the profile's file. Checks and profiles both observe the running kernel, and only one observer is possible.
-fn profile() -> Result<Option<Wanted>, String> {
+fn profile() -> Result<Option<ProfileConfig>, String> {
     let Some(path) = env::var_os("HSA_SIM_PROFILE") else { return Ok(None) };
-    let wanted =
-        Wanted::new(path.clone().into()).map_err(|error| format!("HSA_SIM_PROFILE={}: {error}", path.display()))?;
+    let wanted = ProfileConfig::new(path.clone().into())
+        .map_err(|error| format!("HSA_SIM_PROFILE={}: {error}", path.display()))?;
     match env::var_os("HSA_SIM_CHECK") {
         None => Ok(Some(wanted)),
         Some(_) => Err("HSA_SIM_PROFILE and HSA_SIM_CHECK cannot both be set".into()),
@@ -145,12 +152,12 @@ fn profile() -> Result<Option<Wanted>, String> {
 }
 
 /// Reads the events to trace. Traces of waves and instructions observe the running kernel, as checks and profiles do.
-fn trace() -> Result<Option<trace::Asked>, String> {
+fn trace() -> Result<Option<TraceConfig>, String> {
     let Some(text) = variable("HSA_SIM_TRACE")? else { return Ok(None) };
-    let asked = trace::Asked::parse(&text).map_err(|error| format!("HSA_SIM_TRACE={text}: {error}"))?;
+    let asked = TraceConfig::parse(&text).map_err(|error| format!("HSA_SIM_TRACE={text}: {error}"))?;
     let others = ["HSA_SIM_CHECK", "HSA_SIM_PROFILE"];
     match others.into_iter().find(|name| env::var_os(name).is_some()) {
-        Some(other) if asked.detail > trace::Detail::Kernel => {
+        Some(other) if asked.detail > Detail::Kernel => {
             Err(format!("HSA_SIM_TRACE={text} and {other} cannot both be set"))
         }
         _ => Ok(Some(asked)),
@@ -159,9 +166,9 @@ fn trace() -> Result<Option<trace::Asked>, String> {
 
 /// Reads the debugger's user. The debugger observes the running kernel beside checks, but not beside others; delayed
 /// results of `HSA_SIM_SEED` would not come back when a workgroup goes back in time.
-fn debug() -> Result<Option<debugger::Asked>, String> {
+fn debug() -> Result<Option<DebugConfig>, String> {
     let Some(text) = variable("HSA_SIM_DEBUG")? else { return Ok(None) };
-    let asked = debugger::Asked::parse(&text).map_err(|error| format!("HSA_SIM_DEBUG={text}: {error}"))?;
+    let asked = DebugConfig::parse(&text).map_err(|error| format!("HSA_SIM_DEBUG={text}: {error}"))?;
     let others = ["HSA_SIM_PROFILE", "HSA_SIM_TRACE", "HSA_SIM_SEED"];
     match others.into_iter().find(|name| env::var_os(name).is_some()) {
         Some(other) => Err(format!("HSA_SIM_DEBUG={text} and {other} cannot both be set")),
