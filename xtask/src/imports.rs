@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Layering of the driver's modules: each layer may name lower layers only. IREE's raw bindings may be named only in
-//! the modules that read C's structs.
+//! Layering of the modules of the driver and of the software GPU: each layer may name lower layers only. IREE's raw
+//! bindings may be named only in the modules that read C's structs.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,49 @@ use syn::visit::{self, Visit};
 
 use crate::error::{Context, Error, Result};
 
-/// The layers (rooms, in messages), as paths of modules below `src`, from the bottom, with the highest layers that each
-/// may name. A layer may also name whatever those may name. A file belongs to the layer with the longest matching path.
+/// Layers (rooms, in messages), as paths of modules, from the bottom, with the highest layers that each may name. A
+/// layer may also name whatever those may name. A file belongs to the layer with the longest matching path.
+type Rooms = &'static [(&'static str, &'static [&'static str])];
+
+/// A crate whose modules are layered.
+#[derive(Clone, Copy)]
+struct Tree {
+    /// Folder of its sources.
+    source: &'static str,
+    rooms: Rooms,
+    /// Modules that may name IREE's raw bindings.
+    raw: &'static [&'static str],
+}
+
+const DRIVER: Tree = Tree { source: "src", rooms: &ROOMS, raw: &RAW };
+const SIM: Tree = Tree { source: "sim/src", rooms: &SIM_ROOMS, raw: &[] };
+
+/// The layers of the software GPU. `machine` is the machine itself, of which the rooms above it start threads.
+const SIM_ROOMS: [(&str, &[&str]); 21] = [
+    ("inject", &[]),
+    ("machine::clock", &[]),
+    ("machine::agent_id", &[]),
+    ("machine::worker", &[]),
+    ("machine::product", &["machine::clock"]),
+    ("machine::config", &["machine::product", "inject"]),
+    ("machine::memory", &["machine::agent_id", "machine::product"]),
+    ("machine::signal", &["machine::memory"]),
+    ("machine::events", &["machine::memory"]),
+    ("machine::handlers", &["machine::signal", "machine::events"]),
+    ("machine::agent", &["machine::memory"]),
+    ("machine::code", &["machine::agent", "machine::config"]),
+    ("machine::queue", &["machine::code", "machine::signal"]),
+    ("machine::report", &["machine::queue"]),
+    ("machine", &["machine::report", "machine::handlers", "machine::worker"]),
+    ("machine::leaks", &["machine"]),
+    ("machine::processor", &["machine"]),
+    ("machine::lifecycle", &["machine::leaks", "machine::processor", "inject"]),
+    ("machine::exports", &["machine::lifecycle"]),
+    ("hsa", &["machine::exports"]),
+    ("lib", &["hsa"]),
+];
+
+/// The layers of the driver.
 const ROOMS: [(&str, &[&str]); 12] = [
     ("ffi", &[]),
     ("collectives", &["ffi"]),
@@ -41,12 +82,25 @@ const RAW: [&str; 7] = [
     "core::memory::transient",
 ];
 
-/// Checks the sources below `root`/src. Tests (`src/testing.rs`, files that end in `_test.rs`) may name any module.
+/// Checks the sources of both crates. Tests (`src/testing.rs`, files that end in `_test.rs`) may name any module.
 ///
 /// # Errors
 /// The lines that name a higher layer, or raw bindings outside of [`RAW`].
 pub fn check(root: &Path) -> Result<()> {
-    let source = root.join("src");
+    let mut wrong = Vec::new();
+    for tree in [DRIVER, SIM] {
+        wrong.extend(check_tree(root, tree)?);
+    }
+    wrong.sort();
+    match wrong.len() {
+        0 => Ok(()),
+        count => Err(Error::Failed(format!("{count} lines name what their room may not:\n{}", wrong.join("\n")))),
+    }
+}
+
+/// The lines of a crate that name what they may not.
+fn check_tree(root: &Path, tree: Tree) -> Result<Vec<String>> {
+    let source = root.join(tree.source);
     let mut wrong = Vec::new();
     let mut folders = vec![source.clone()];
     while let Some(folder) = folders.pop() {
@@ -59,21 +113,18 @@ pub fn check(root: &Path) -> Result<()> {
             } else if name.ends_with(".rs") && !name.ends_with("_test.rs") {
                 let text = fs::read_to_string(&path).context(|| format!("reading {}", path.display()))?;
                 let file = path.strip_prefix(&source).unwrap_or(&path).to_string_lossy().into_owned();
-                let found = look(&file, &text).map_err(|error| Error::Failed(format!("src/{file}: {error}")))?;
-                wrong.extend(found.into_iter().map(|(line, what)| format!("src/{file}:{line}: {what}")));
+                let at = format!("{}/{file}", tree.source);
+                let found = look(tree, &file, &text).map_err(|error| Error::Failed(format!("{at}: {error}")))?;
+                wrong.extend(found.into_iter().map(|(line, what)| format!("{at}:{line}: {what}")));
             }
         }
     }
-    wrong.sort();
-    match wrong.len() {
-        0 => Ok(()),
-        count => Err(Error::Failed(format!("{count} lines name what their room may not:\n{}", wrong.join("\n")))),
-    }
+    Ok(wrong)
 }
 
 /// The layer of a module.
-fn room(module: &str) -> Option<&'static str> {
-    ROOMS.iter().map(|(room, _)| *room).filter(|room| is_in(module, room)).max_by_key(|room| room.len())
+fn room(rooms: Rooms, module: &str) -> Option<&'static str> {
+    rooms.iter().map(|(room, _)| *room).filter(|room| is_in(module, room)).max_by_key(|room| room.len())
 }
 
 fn is_in(module: &str, room: &str) -> bool {
@@ -81,30 +132,30 @@ fn is_in(module: &str, room: &str) -> bool {
 }
 
 /// True if `room` may name `other`.
-fn may_name(room: &str, other: &str) -> bool {
-    let below = ROOMS.iter().filter(|(name, _)| *name == room).flat_map(|(_, below)| *below);
-    room == other || below.into_iter().any(|below| may_name(below, other))
+fn may_name(rooms: Rooms, room: &str, other: &str) -> bool {
+    let below = rooms.iter().filter(|(name, _)| *name == room).flat_map(|(_, below)| *below);
+    room == other || below.into_iter().any(|below| may_name(rooms, below, other))
 }
 
-/// The module of a file, a path below `src`.
+/// The module of a file, a path below the crate's sources.
 fn module(file: &str) -> String {
     file.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::")
 }
 
-/// Returns the lines of a file, a path below `src`, that name a forbidden module, each with a message. Skips tests.
-fn look(file: &str, text: &str) -> syn::Result<Vec<(usize, String)>> {
-    let module = module(file);
-    let Some(room) = room(&module) else { return Ok(Vec::new()) };
-    let raw_is_allowed = RAW.iter().any(|room| is_in(&module, room));
+/// Returns the lines of a file, a path below the crate's sources, that name a forbidden module, each with a message.
+/// Skips tests.
+fn look(tree: Tree, file: &str, text: &str) -> syn::Result<Vec<(usize, String)>> {
+    let (module, rooms) = (module(file), tree.rooms);
+    let Some(room) = room(rooms, &module) else { return Ok(Vec::new()) };
+    let raw_is_allowed = tree.raw.iter().any(|room| is_in(&module, room));
     let module = module.split("::").map(str::to_owned).collect();
     let mut paths = Paths { module, found: Vec::new() };
     paths.visit_file(&syn::parse_file(text)?);
     let mut wrong = Vec::new();
     for (line, path) in paths.found {
-        let other = self::room(&path);
-        if let Some(other) = other.filter(|other| !may_name(room, other)) {
-            // The staircase is a line but for the ring, which is beside its lower steps.
-            let place = |name| ROOMS.iter().position(|(room, _)| *room == name);
+        let other = self::room(rooms, &path);
+        if let Some(other) = other.filter(|other| !may_name(rooms, room, other)) {
+            let place = |name| rooms.iter().position(|(room, _)| *room == name);
             let how = if place(other) > place(room) { "above" } else { "beside" };
             wrong.push((line, format!("{other} is {how}")));
         }
@@ -279,7 +330,7 @@ mod tests {
     use super::*;
 
     fn lines(file: &str, text: &str) -> Vec<(usize, String)> {
-        look(file, text).unwrap()
+        look(DRIVER, file, text).unwrap()
     }
 
     #[test]
@@ -363,6 +414,17 @@ mod tests {
         let text = include_str!("../../docs/design/architecture.md");
         assert!(text.contains(&format!("```text\n{picture}```")), "not in docs/design/architecture.md:\n{picture}");
         assert_eq!(drawn, ROOMS.len());
+    }
+
+    #[test]
+    fn the_software_gpu_is_layered_too() {
+        let look = |file, text| look(SIM, file, text).unwrap();
+        let above = |room: &str| vec![(1, format!("{room} is above"))];
+        assert_eq!(look("machine/memory/map.rs", "use crate::machine::Machine;"), above("machine"));
+        assert_eq!(look("machine/memory/map.rs", "use crate::machine::report::race;"), above("machine::report"));
+        assert_eq!(look("machine/mod.rs", "use crate::machine::processor::run;"), above("machine::processor"));
+        assert_eq!(look("machine/processor/dispatch.rs", "use crate::machine::{Machine, memory::map};"), []);
+        assert_eq!(look("machine/memory/map.rs", "use super::svm::Svm;\n#[cfg(test)]\nuse crate::hsa;"), []);
     }
 
     #[test]
