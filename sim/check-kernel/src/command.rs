@@ -150,6 +150,10 @@ struct Common {
     /// Runs under the debugger, with the commands of a file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["debug", "profile", "trace", "seed"])]
     debug_script: Option<PathBuf>,
+    /// Runs under the debugger, for an editor that connects to a port of this machine and speaks the Debug Adapter
+    /// Protocol. 0 is a free one, which standard error tells
+    #[arg(long, value_name = "PORT", conflicts_with_all = ["debug", "debug_script", "profile", "trace", "seed"])]
+    dap: Option<u16>,
     /// With the check `wait`: delays some results of memory operations, chosen by this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -273,6 +277,7 @@ fn run(launches: &[Launch], common: &Common) -> Result<bool, String> {
             break;
         }
     }
+    state.gpu.end_debugger();
     Ok(is_clean)
 }
 
@@ -288,6 +293,8 @@ fn set_up(common: &Common, agent: &str) {
         }
         if common.debug {
             env::set_var("HSA_SIM_DEBUG", "console");
+        } else if let Some(port) = common.dap {
+            env::set_var("HSA_SIM_DEBUG", format!("dap:{port}"));
         } else if let Some(path) = &common.debug_script {
             let mut script = OsString::from("script:");
             script.push(path);

@@ -244,6 +244,15 @@ impl Gpu {
         pools(self.agent)?.into_iter().find_map(size).ok_or_else(|| "the GPU has no LDS".to_owned())
     }
 
+    /// Tells the debugger, if there is one, that the program ends.
+    pub fn end_debugger(&self) {
+        if let Ok(machine) = machine::lifecycle::machine()
+            && let Some(debugger) = &machine.debugger
+        {
+            debugger.end();
+        }
+    }
+
     /// Number of different findings.
     pub fn findings(&self) -> u64 {
         hsa_sim_findings()

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The debugger of `check-kernel`, with commands as users give them.
+//! The debugger of `check-kernel`, with commands as users give them, and messages as editors send them.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use serde_json::Value as Json;
 
 /// `tests/compiled/debug.c` for gfx1100, with debug information.
 fn in_place() -> PathBuf {
@@ -166,4 +169,104 @@ fn wrong_commands_are_explained_and_quit_ends_the_kernel() {
     }
     assert!(after(&told, "help").contains("reverse-stepi"), "{told}");
     assert!(told.contains("ended by the debugger"), "{told}");
+}
+
+/// A client of the Debug Adapter Protocol.
+struct Client {
+    input: BufReader<TcpStream>,
+    output: TcpStream,
+    sequence: u64,
+}
+
+impl Client {
+    fn send(&mut self, mut request: Json) {
+        self.sequence += 1;
+        request["seq"] = self.sequence.into();
+        request["type"] = "request".into();
+        let body = request.to_string();
+        write!(self.output, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    }
+
+    fn receive(&mut self) -> Json {
+        let mut header = String::new();
+        self.input.read_line(&mut header).unwrap();
+        let length = header.trim().strip_prefix("Content-Length: ").expect("a message").parse().unwrap();
+        self.input.read_line(&mut header).unwrap();
+        let mut body = vec![0; length];
+        self.input.read_exact(&mut body).unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+}
+
+/// True if a message has all of `part`.
+fn has(message: &Json, part: &Json) -> bool {
+    match (message, part) {
+        (Json::Object(all), Json::Object(part)) => {
+            part.iter().all(|(key, part)| all.get(key).is_some_and(|value| has(value, part)))
+        }
+        (Json::Array(all), Json::Array(part)) => {
+            all.len() >= part.len() && all.iter().zip(part).all(|(value, part)| has(value, part))
+        }
+        (Json::String(text), Json::String(part)) => match part.strip_prefix('~') {
+            Some(part) => text.contains(part),
+            None => text == part,
+        },
+        (value, part) => value == part,
+    }
+}
+
+#[test]
+fn an_editor_debugs_by_the_debug_adapter_protocol() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_check-kernel"))
+        .arg(in_place())
+        .args(LAUNCH.split_whitespace())
+        .args(["--dap", "0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("hsa-sim: waits for a debugger (DAP) at ").expect("an address");
+    let output = TcpStream::connect(address).unwrap();
+    let mut client = Client { input: BufReader::new(output.try_clone().unwrap()), output, sequence: 0 };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/debugger.dap");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled/debug.c");
+    let mut values = vec![("SOURCE".to_owned(), Json::from(source.to_str().unwrap()))];
+    let mut last = Json::Null;
+    for (number, line) in std::fs::read_to_string(script).unwrap().lines().enumerate() {
+        let Some((kind, text)) = line.split_once(' ').filter(|(kind, _)| *kind != "#") else { continue };
+        if kind == "=" {
+            let (name, path) = text.split_once(' ').unwrap();
+            let step = |value: Json, key: &str| match key.parse::<usize>() {
+                Ok(index) => value[index].clone(),
+                Err(_) => value[key].clone(),
+            };
+            values.push((name.to_owned(), path.split('.').fold(last.clone(), step)));
+            continue;
+        }
+        let quoted =
+            |text: String, (name, value): &(String, Json)| text.replace(&format!("\"${name}\""), &value.to_string());
+        let message: Json = serde_json::from_str(&values.iter().fold(text.to_owned(), quoted)).unwrap();
+        if kind == ">" {
+            client.send(message);
+            continue;
+        }
+        let mut others = Vec::new();
+        loop {
+            last = client.receive();
+            if has(&last, &message) {
+                break;
+            }
+            // An answer is the next one, and only events come between.
+            assert_eq!(last["type"], "event", "line {}: {message} expected, came {last}", number + 1);
+            others.push(last["event"].clone());
+            assert!(others.len() < 5, "line {}: {message} expected, came {others:?}", number + 1);
+        }
+    }
+    drop(client);
+    let output = child.wait_with_output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains(RESULT), "{output:?}");
+    assert_eq!(output.status.code(), Some(0));
 }

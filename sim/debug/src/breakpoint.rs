@@ -70,8 +70,12 @@ impl Breakpoint {
                 return Err(format!("{word:?}: a breakpoint has one place"));
             }
         }
-        let place = place.ok_or(PLACES)?;
-        Ok(Self { number: 0, place, workgroup: group, wave, condition, is_temporary: false, hits: 0 })
+        Ok(Self { workgroup: group, wave, condition, ..Self::new(place.ok_or(PLACES)?) })
+    }
+
+    /// A breakpoint without a number, for all waves.
+    pub fn new(place: Place) -> Self {
+        Self { number: 0, place, workgroup: None, wave: None, condition: None, is_temporary: false, hits: 0 }
     }
 
     /// Address of its instruction in a kernel; `None` if it has none there.

@@ -74,10 +74,7 @@ impl Code {
         let first = first.or_else(|| self.instructions.iter().find_map(|it| it.position.as_ref()))?;
         let is_in = |position: &Position| match file {
             None => position.file == first.file,
-            Some(file) => {
-                let rest = position.file.strip_suffix(file);
-                rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || file.starts_with('/'))
-            }
+            Some(file) => is_end_of(file, &position.file) || is_end_of(&position.file, file),
         };
         let positions = self.instructions.iter().filter_map(|it| Some((it.pc, it.position.as_ref()?)));
         let (pc, position) = positions
@@ -85,6 +82,12 @@ impl Code {
             .min_by_key(|(pc, position)| (position.line, *pc))?;
         Some((pc, position.clone()))
     }
+}
+
+/// True if a path is the end of another one: compilers record relative paths, users give names.
+fn is_end_of(end: &str, path: &str) -> bool {
+    let (end, path) = (end.trim_start_matches("./"), path.trim_start_matches("./"));
+    path.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
 }
 
 #[cfg(test)]
@@ -112,7 +115,9 @@ pub(crate) mod tests {
         assert_eq!(find(Some("a.c"), 4), Some((0x10c, 5)));
         assert_eq!(find(Some("/src/a.c"), 1), Some((0x100, 3)));
         assert_eq!(find(Some("src/a.c"), 8), None);
+        assert_eq!(find(Some("/home/src/a.c"), 3), None);
         assert_eq!(find(Some("b.c"), 3), None);
         assert_eq!(find(Some(".c"), 3), None);
+        assert!(is_end_of("./a.c", "/src/a.c") && !is_end_of("a.c", "/src/ba.c"));
     }
 }

@@ -49,6 +49,8 @@ pub enum Unit {
 /// Continuation of a stopped session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Motion {
+    /// As before the stop, which was for the frontend alone.
+    Resume,
     /// Until a breakpoint.
     Continue,
     /// So many steps of the chosen wave.
@@ -72,6 +74,12 @@ pub trait Frontend: Send {
 
     /// Tells that the last motion is impossible. The next call is [`Frontend::stopped`], with the reason of before.
     fn refused(&mut self, text: &str);
+
+    /// Tells that a dispatch of this kernel begins.
+    fn began(&mut self, _core: &Core, _code: &Code) {}
+
+    /// Tells that the program ends.
+    fn ended(&mut self) {}
 }
 
 /// State of a session that its user sees.
@@ -205,10 +213,16 @@ impl Debugger {
 
     /// Begins a dispatch of a kernel.
     pub fn begin(&self, code: Arc<Code>) -> Dispatch<'_> {
-        let mut session = self.session.lock();
+        let session = &mut *self.session.lock();
+        session.frontend.began(&session.core, &code);
         session.dispatches += 1;
         let number = session.dispatches;
         Dispatch { debugger: self, code, number, first: OnceLock::new(), findings: Mutex::default() }
+    }
+
+    /// Tells the user that the program ends.
+    pub fn end(&self) {
+        self.session.lock().frontend.ended();
     }
 }
 
@@ -286,7 +300,7 @@ impl Session {
             self.reason = Some(Reason::Finding(text));
         }
         if pauses {
-            self.reason = Some(Reason::Pause);
+            self.reason.get_or_insert(Reason::Pause);
         }
         self.met = met;
         self.reason.is_some() || !self.met.is_empty()
@@ -394,6 +408,7 @@ impl Session {
             _ => Unit::Instruction,
         };
         match motion {
+            Motion::Resume => {}
             Motion::Continue => self.mode = Mode::Run,
             Motion::Detach => self.mode = Mode::Detached,
             Motion::Kill => {

@@ -226,6 +226,9 @@ impl Machine {
         }
         self.findings.report();
         self.profiles.write();
+        if let Some(debugger) = &self.debugger {
+            debugger.end();
+        }
         leaks.report("hsa_shut_down");
         inject::report_unused();
     }

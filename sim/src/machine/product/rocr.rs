@@ -82,14 +82,14 @@ mod tests {
     fn visible_devices_are_numbers_and_starts_of_uuids_up_to_the_first_wrong_one() {
         let uuids = ["GPU-00aa", "GPU-00bb", "GPU-11cc"].map(str::to_owned);
         let visible = |list| visible(Some(list), &uuids);
-        assert_eq!(visible(""), []);
+        assert_eq!(visible(""), [0_usize; 0]);
         assert_eq!(visible("2,0"), [2, 0]);
         assert_eq!(visible(" 1 , gpu-11"), [1, 2]);
-        assert_eq!(visible("GPU-00,1"), [], "two match");
-        assert_eq!(visible("GPU"), [], "too short");
+        assert_eq!(visible("GPU-00,1"), [0_usize; 0], "two match");
+        assert_eq!(visible("GPU"), [0_usize; 0], "too short");
         assert_eq!(visible("1,1,0"), [1]);
         assert_eq!(visible("0,7,1"), [0]);
-        assert_eq!(visible("-1,0"), []);
+        assert_eq!(visible("-1,0"), [0_usize; 0]);
         assert_eq!(super::visible(None, &uuids), [0, 1, 2]);
     }
 
