@@ -6,6 +6,7 @@
 //! which of them the sim decodes, executes and tests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::error::{Context, Error, Result};
@@ -71,8 +72,15 @@ pub fn run(layout: &Layout, steps: &Steps, target: Option<&Target>, missing: boo
         }
     }
     let file = |name| layout.build.join(name);
-    let own = told(layout, steps, "What the sim knows", EXECUTED, "SIM_WAVE_COVERAGE", &file("isa-executed.txt"))?;
-    let llvm = told(layout, steps, "What LLVM knows", KNOWN, "SIM_ISA_KNOWN", &file("isa-known.txt"))?;
+    let (executed, known) = (file("isa-executed.txt"), file("isa-known.txt"));
+    // Making the cases and trying all opcodes take seconds a target.
+    let only = |variable| target.map(|target| (variable, OsStr::new(target.as_ref())));
+    let mut variables = vec![("SIM_WAVE_COVERAGE", executed.as_os_str())];
+    variables.extend(only("SIM_WAVE_TARGET"));
+    let own = told(layout, steps, "What the sim knows", EXECUTED, &variables)?;
+    let mut variables = vec![("SIM_ISA_KNOWN", known.as_os_str())];
+    variables.extend(only("SIM_ISA_TARGET"));
+    let llvm = told(layout, steps, "What LLVM knows", KNOWN, &variables)?;
     for cpu in chosen {
         print(cpu, &table(&own, &llvm, cpu)?, missing);
     }
@@ -85,22 +93,22 @@ pub fn run(layout: &Layout, steps: &Steps, target: Option<&Target>, missing: boo
 /// When the test that writes them fails.
 pub fn write_names(layout: &Layout, steps: &Steps) -> Result<()> {
     let path = layout.root.join("sim/isa/src/names.txt");
-    told(layout, steps, "Names of what is not decoded", KNOWN, "SIM_ISA_NAMES", &path).map(drop)
+    told(layout, steps, "Names of what is not decoded", KNOWN, &[("SIM_ISA_NAMES", path.as_os_str())]).map(drop)
 }
 
-/// Runs a test that writes to the file at `path`, which the environment variable `variable` names. Returns the text.
+/// Runs a test that writes to the file which the first of the environment `variables` names. Returns the text.
 fn told(
     layout: &Layout,
     steps: &Steps,
     title: &str,
     [suite, test]: [&str; 2],
-    variable: &str,
-    path: &Path,
+    variables: &[(&str, &OsStr)],
 ) -> Result<String> {
+    let path = variables.first().map_or(Path::new(""), |(_, path)| Path::new(path));
     steps.step(title, |step| {
         let mut cargo = layout.cargo();
         cargo.args(["test", "--workspace", "--locked", "--test", suite, test]);
-        cargo.env(variable, path);
+        cargo.envs(variables.iter().copied());
         let shown = process::display(&cargo);
         match step.follow(cargo, None, |_| {})? {
             Ended::Exit(status) if status.success() => {}
