@@ -116,7 +116,7 @@ pub fn run(
                 Ended::Silent => (format!("no output for {} s, killed", SILENCE.as_secs()), false),
             };
             match output.tally {
-                // One that ends badly though no program failed has a report of its own.
+                // A run that fails although no program failed prints its own report.
                 Some(tally) if is_good || tally.failed > 0 => Ok((output, tally)),
                 _ => Err(step.failure(&shown, &how)),
             }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::sbom::Component;
 use super::{copy, write};
 use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
@@ -20,11 +21,11 @@ const OF_IREE: [&str; 2] = ["benchmark", "flatcc"];
 /// Debian's copyright file of googletest, which is part of `iree-check-module`.
 const GOOGLETEST: &str = "/usr/share/doc/googletest/copyright";
 
-/// Fills `folder` with the texts, in a folder for each part, and with the list `crates.txt`.
+/// Fills `folder` with the texts, in a folder for each part, and with the list `crates.txt`. Returns the crates.
 ///
 /// # Errors
 /// When a text is missing.
-pub fn collect(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
+pub fn collect(layout: &Layout, step: &Step, folder: &Path) -> Result<Vec<Component>> {
     let tree = layout.iree_tree();
     copy_texts(&tree, &folder.join("iree"))?;
     for name in OF_IREE {
@@ -39,10 +40,11 @@ pub fn collect(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     crates(layout, step, folder)
 }
 
-/// Collects the licences of the crates in the driver and the sim.
-fn crates(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
+/// Collects the licences of the crates in the driver, the sim and its library of counters.
+fn crates(layout: &Layout, step: &Step, folder: &Path) -> Result<Vec<Component>> {
     let mut tree = layout.cargo();
-    tree.args(["tree", "--locked", "--package", "hsa-sim", "--package", "amdgpu_rs", "--edges", "normal"]);
+    tree.args(["tree", "--locked", "--edges", "normal"]);
+    tree.args(["--package", "amdgpu_rs", "--package", "aqlprofile-sim", "--package", "hsa-sim"]);
     tree.args(["--prefix", "none", "--format", "{p}\t{l}"]);
     let listed = String::from_utf8_lossy(&step.capture(tree)?).into_owned();
     let mut lines: Vec<_> = listed.lines().map(|line| line.trim_end_matches(" (*)")).collect();
@@ -55,7 +57,7 @@ fn crates(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
     let metadata: serde_json::Value = serde_json::from_slice(&step.capture(metadata)?)
         .map_err(|error| Error::setup(format!("reading cargo's metadata: {error}")))?;
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut list = String::new();
+    let (mut list, mut crates) = (String::new(), Vec::new());
     for line in lines {
         let (package, license) = line.split_once('\t').unwrap_or((line, ""));
         let mut words = package.split(' ');
@@ -73,8 +75,10 @@ fn crates(layout: &Layout, step: &Step, folder: &Path) -> Result<()> {
             copy_texts(sources, &texts)?;
         }
         list += &format!("{name} {version}: {license}\n");
+        crates.push((name.to_owned(), Some(version.to_owned()), license.to_owned()));
     }
-    write(&folder.join("crates.txt"), &list)
+    write(&folder.join("crates.txt"), &list)?;
+    Ok(crates)
 }
 
 /// Licence texts in `folder`.

@@ -5,6 +5,7 @@
 //! at least as new as the version that the archive states.
 
 mod licenses;
+mod sbom;
 pub mod wheel;
 
 use std::collections::BTreeSet;
@@ -66,6 +67,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
         tar.arg("--create").arg("--file").arg(&archive).arg("--directory").arg(layout.build.join("dist")).arg(&name);
         step.run(tar)
     })?;
+    checksums(&layout, steps)?;
     let size = fs::metadata(&archive).context(|| format!("reading {}", archive.display()))?.len();
     println!("{} ({:.1} MB), for glibc {glibc} or newer", archive.display(), size as f64 / 1e6);
     Ok(())
@@ -113,11 +115,26 @@ fn fill(layout: &Layout, step: &Step, folder: &Path) -> Result<String> {
     copy(&layout.root.join("demo/README.md"), &example.join("README.md"))?;
 
     copy(&layout.root.join("LICENSE"), &folder.join("LICENSE"))?;
-    licenses::collect(layout, step, &folder.join("licenses"))?;
+    let crates = licenses::collect(layout, step, &folder.join("licenses"))?;
+    let lock = fs::read_to_string(layout.root.join("Cargo.lock")).context(|| "reading Cargo.lock".to_owned())?;
+    write(&folder.join("sbom.cdx.json"), &sbom::text(&crates, &parts(layout)?, &lock)?)?;
     let readme = include_str!("README.md").replace("{glibc}", &glibc).replace("{version}", env!("CARGO_PKG_VERSION"));
     write(&folder.join("README.md"), &readme)?;
     write(&folder.join("VERSIONS"), &versions(layout, step, &glibc)?)?;
     Ok(glibc)
+}
+
+/// Parts of the tools that are no crates.
+fn parts(layout: &Layout) -> Result<[sbom::Component; 5]> {
+    let iree = iree_version(layout)?;
+    let parts = [
+        ("IREE", Some(&*iree), "Apache-2.0 WITH LLVM-exception"),
+        ("flatcc", None, "Apache-2.0"),
+        ("benchmark", None, "Apache-2.0"),
+        ("googletest", None, "BSD-3-Clause"),
+        ("libstdc++", Some("10.2.1"), "GPL-3.0-or-later WITH GCC-exception-3.1"),
+    ];
+    Ok(parts.map(|(name, version, license)| (name.to_owned(), version.map(str::to_owned), license.to_owned())))
 }
 
 /// Text with the versions of the archive's sources and tools.
@@ -128,9 +145,6 @@ fn versions(layout: &Layout, step: &Step, glibc: &str) -> Result<String> {
         let text = String::from_utf8_lossy(&step.capture(command)?).into_owned();
         Ok::<_, Error>(text.lines().next().unwrap_or_default().to_owned())
     };
-    let iree = fs::read_to_string(layout.iree_tree().join("runtime/version.json"))
-        .context(|| "reading IREE's version".to_owned())?;
-    let iree: serde_json::Value = serde_json::from_str(&iree).unwrap_or_default();
     let mut git = layout.command("git");
     git.args(["rev-parse", "HEAD"]);
     // A copy of the sources without their history has no commit.
@@ -140,12 +154,45 @@ fn versions(layout: &Layout, step: &Step, glibc: &str) -> Result<String> {
         "amdgpu_rs {}, commit {commit}\nIREE {}\nneeds glibc {glibc}; linked against Debian 11's glibc {}.{}, libstdc++ 10.2.1 \
          within the tools\n{}\n{}\n",
         env!("CARGO_PKG_VERSION"),
-        iree["package-version"].as_str().unwrap_or("unknown"),
+        iree_version(layout)?,
         GLIBC.0,
         GLIBC.1,
         first_line("rustc", "--version")?,
         first_line("clang-22", "--version")?,
     ))
+}
+
+/// The version that IREE's tree states.
+fn iree_version(layout: &Layout) -> Result<String> {
+    let stated = fs::read_to_string(layout.iree_tree().join("runtime/version.json"))
+        .context(|| "reading IREE's version".to_owned())?;
+    let stated: serde_json::Value = serde_json::from_str(&stated).unwrap_or_default();
+    Ok(stated["package-version"].as_str().unwrap_or("unknown").to_owned())
+}
+
+/// Writes `build/dist/SHA256SUMS`, for `sha256sum --check`, of the archives and wheels there.
+fn checksums(layout: &Layout, steps: &Steps) -> Result<()> {
+    steps.step("The checksums", |step| {
+        let dist = layout.build.join("dist");
+        let files = released(&dist)?;
+        let mut sums = Command::new("sha256sum");
+        sums.args(&files).current_dir(&dist);
+        write(&dist.join("SHA256SUMS"), &String::from_utf8_lossy(&step.capture(sums)?))
+    })
+}
+
+/// Archives and wheels in the folder `dist`, by their paths from there, sorted.
+fn released(dist: &Path) -> Result<BTreeSet<PathBuf>> {
+    let mut files = BTreeSet::new();
+    for folder in [dist.to_owned(), dist.join("wheel")].iter().filter(|folder| folder.is_dir()) {
+        for entry in fs::read_dir(folder).context(|| format!("reading {}", folder.display()))? {
+            let path = entry.context(|| format!("reading {}", folder.display()))?.path();
+            if path.extension().is_some_and(|end| end == "gz" || end == "whl") {
+                files.insert(path.strip_prefix(dist).unwrap_or(&path).to_owned());
+            }
+        }
+    }
+    Ok(files)
 }
 
 /// Runs the example from a folder other than the one it was made in, and without this machine's environment variables.
@@ -214,6 +261,17 @@ fn make_folder_of(file: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checksums_are_of_archives_and_wheels() {
+        let dist = std::env::temp_dir().join(format!("xtask-dist-{}", std::process::id()));
+        for file in ["b.tar.gz", "wheel/a.whl", "SHA256SUMS", "a-folder/c.tar.gz"] {
+            write(&dist.join(file), "").unwrap();
+        }
+        let expected = ["b.tar.gz", "wheel/a.whl"].map(PathBuf::from);
+        assert_eq!(released(&dist).unwrap(), expected.into());
+        fs::remove_dir_all(dist).unwrap();
+    }
 
     #[test]
     fn the_newest_glibc_is_found_by_number() {

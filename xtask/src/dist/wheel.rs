@@ -26,6 +26,7 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
     let folder = layout.build.join("dist/wheel");
     let wheel = steps.step("The wheel", |step| build(&layout, step, &folder))?;
     steps.step("The wheel's tests", |step| test(&layout, step, &wheel))?;
+    super::checksums(&layout, steps)?;
     let size = fs::metadata(&wheel).context(|| format!("reading {}", wheel.display()))?.len();
     println!("{} ({:.1} MB)", wheel.display(), size as f64 / 1e6);
     Ok(())

@@ -249,7 +249,7 @@ impl<'a> Batch<'a> {
                 clang.args(["-fuse-ld=lld-22", "-mcode-object-version=6", "kernels.c", "-o", "kernels.co"]);
                 vec![clang]
             }
-            // It has C kernels in HIP only, and finds only a linker of its own name.
+            // clang 14 supports kernels in HIP only, and finds only a linker of its own version.
             Compiler::Clang14 => {
                 clang.args(["-x", "hip", "-std=c++17", "-Wno-c++11-narrowing", "--cuda-device-only", "-nogpuinc"]);
                 // It turns loops into calls of library functions, and cannot call them on the GPU.

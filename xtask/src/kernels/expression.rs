@@ -393,7 +393,7 @@ fn special(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
     format!("({}){function}({})", ty.name(), arguments.join(", "))
 }
 
-/// An integer of a float, whatever that is.
+/// A float converted to an integer, for every value of the float.
 fn from_float(g: &mut Generator, ty: Type, from: Type, value: &str) -> String {
     let functions: &[&str] = match from {
         Type::F32 => &["to_i32_f32", "to_u32_f32", "to_i64_f32", "to_u64_f32", "to_all_i32_f32"],

@@ -56,7 +56,7 @@ const OLD_SAMPLE: Options = Options { seed: 100, amount: Amount::Kernels(50), co
 /// counted as failures.
 pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], options: Options) -> Result<Tally> {
     let known = options.compiler.targets();
-    // clang 22 knows all names of the sim, of which the list has one of each instruction set.
+    // clang 22 compiles for every GPU of the sim; the list has one GPU of each instruction set.
     let is_known = |target: &&Target| {
         known.contains(&target.as_ref()) || options.compiler == Compiler::Clang22 && target.is_played()
     };

@@ -81,7 +81,7 @@ pub fn ensure(layout: &Layout, steps: &Steps, set: Set) -> Result<()> {
     Ok(())
 }
 
-/// apt with lists and archives of its own, which knows nothing of the machine's packages.
+/// apt with separate lists and archives, independent of the machine's packages.
 struct Apt {
     home: PathBuf,
 }
