@@ -7,7 +7,7 @@ mod support;
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use amdgpu_rs::ffi::raw;
+use amdgpu_rs::ffi::{Code, iree, raw};
 use hold::{GFX1100, Hold};
 use support::recording::{Mode, Recording, direct, indirect};
 use support::{BufferRef, Rig, wait, workgroups};
@@ -46,6 +46,39 @@ fn a_dispatch_keeps_its_buffers_unless_the_caller_does() {
     assert_eq!(added(BORROWS, false), [0, 0]);
     assert_eq!(added(0, true), [1, 0], "what goes on later keeps them");
     assert_eq!(added(BORROWS, true), [1, 0], "as long as it has not begun");
+}
+
+#[test]
+fn a_copy_keeps_its_buffers() {
+    let rig = Rig::new();
+    let (source, target, done) = (rig.buffer(8), rig.buffer(8), rig.semaphore());
+    let before = [&source, &target].map(references);
+    let hold = Hold::new(&rig, GFX1100, 1, &[]);
+    rig.copy(1, &[], &[(&done, 1)], (&source, 0), (&target, 0), 8).unwrap();
+    assert_eq!([&source, &target].map(references), before.map(|count| count + 1));
+    drop(hold);
+    wait(&done, 1).unwrap();
+}
+
+/// The last dispatch of a recording may end before those beside it.
+#[test]
+fn a_recording_lasts_as_long_as_its_longest_dispatch() {
+    let rig = Rig::new();
+    let (kernels, flag, target, done) =
+        (rig.executable(GFX1100).unwrap(), rig.buffer(4), rig.buffer(8), rig.semaphore());
+    rig.write(&flag, 0, &[0; 4]);
+    let recording = Recording::begin(&rig, Mode::Reusable, 0);
+    recording.dispatch((&kernels, "hold"), workgroups(1), &[], &[direct(&flag, 0, 4)], 0).unwrap();
+    let (kernel, value) = ((&kernels, "report"), 5_u32.to_le_bytes());
+    recording.dispatch(kernel, workgroups(1), &value, &[direct(&target, 0, 8)], 0).unwrap();
+    recording.end();
+    recording.execute(&rig, 1, &[], &[(&done, 1)], &[]).unwrap();
+    let soon = raw::iree_timeout_t { type_: raw::IREE_TIMEOUT_RELATIVE, nanos: 200_000_000 };
+    // SAFETY: the semaphore lives.
+    let waited = unsafe { iree!(raw::iree_hal_semaphore_wait(done.as_ptr(), 1, soon, 0)) };
+    rig.write(&flag, 0, &[1, 0, 0, 0]);
+    assert_eq!(waited.expect_err("the first one still runs").code(), Code::DEADLINE_EXCEEDED);
+    wait(&done, 1).unwrap();
 }
 
 /// Of a dispatch and of a fill, in a recording and when that is gone.
