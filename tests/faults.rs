@@ -260,6 +260,20 @@ impl Sim {
         list.split_off(1)
     }
 
+    /// True if the runtime has not been shut down.
+    fn is_up(&self) -> bool {
+        unsafe extern "C" fn skip(_: HsaAgent, _: *mut c_void) -> HsaStatus {
+            HsaStatus::SUCCESS
+        }
+        type Iterate =
+            unsafe extern "C" fn(unsafe extern "C" fn(HsaAgent, *mut c_void) -> HsaStatus, *mut c_void) -> HsaStatus;
+        // SAFETY: the function has this type.
+        unsafe {
+            let iterate = self.0.get::<Iterate>(b"hsa_iterate_agents\0").expect("a function of HSA");
+            iterate(skip, std::ptr::null_mut()) == HsaStatus::SUCCESS
+        }
+    }
+
     /// Has a GPU meet a fault that none of the driver's queues has made.
     fn raise(&self, gpu: HsaAgent, event: HsaAmdEventType) {
         type Raise = unsafe extern "C" fn(HsaAgent, HsaAmdEventType) -> HsaStatus;
@@ -354,6 +368,17 @@ fn a_device_that_went_in_a_callback_hears_of_no_fault() {
         assert_eq!(status.signal(), Some(libc::SIGABRT), "{said}");
         assert!(said.contains("no handler took care"), "{said}");
     }
+}
+
+/// The listener to faults has the GPUs, which keep the runtime up.
+#[test]
+fn a_device_that_goes_lets_the_runtime_go() {
+    passes_alone("a_device_that_goes_lets_the_runtime_go", "gfx1100", || {
+        let (sim, rig) = (Sim::open(), Rig::new());
+        assert!(sim.is_up());
+        drop(rig);
+        assert!(!sim.is_up());
+    });
 }
 
 /// Whatever the moment of the fault, each submission is refused or its semaphore fails.
