@@ -25,11 +25,11 @@ use crate::steps::{Step, Steps, timed};
 use crate::tally::Tally;
 use crate::target::Target;
 
-/// Time without output after which a rank hangs.
-const SILENCE: Duration = Duration::from_secs(120);
+/// Time without output after which a rank hangs. RCCL's start takes half a minute, and two on a busy machine.
+const SILENCE: Duration = Duration::from_secs(300);
 
 /// Seconds for which a rank waits for others, less than [`SILENCE`].
-const TIMEOUT: &str = "60";
+const TIMEOUT: &str = "240";
 
 /// GPUs of the sample in `cargo xtask test --all`. Memory of the second one's kind cannot be mapped by the host.
 const SAMPLE_TARGETS: [&str; 2] = ["gfx1100", "gfx942:bar=small"];
