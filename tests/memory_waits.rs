@@ -90,6 +90,23 @@ fn a_device_goes_although_allocations_wait() {
     drop((first, done, pool, proactors));
 }
 
+/// The pool has the memory again before the allocation asks, but gives it only when its last use is over.
+#[test]
+fn an_allocation_gets_memory_when_its_last_use_is_over() {
+    let rig = Rig::new();
+    let pool = OneBlock::new(&rig, Policy::Kept, SIZE);
+    let (taken, done) = (rig.semaphore(), rig.semaphore());
+    let first = rig.alloca_from(pool.as_raw(), 1, &[], &[(&taken, 1)], (SIZE, 0)).unwrap();
+    wait(&taken, 1).unwrap();
+    let hold = Hold::new(&rig, hold::GFX1100, 1, &[]);
+    rig.dealloca(1, &[], &[], &first).unwrap();
+    let second = rig.alloca_from(pool.as_raw(), 2, &[], &[(&done, 1)], (SIZE, MAY_WAIT)).unwrap();
+    assert_eq!(done.borrow().query().unwrap(), 0);
+    drop(hold);
+    wait(&done, 1).unwrap();
+    drop((first, second));
+}
+
 /// An allocation waits for the block of a pool, which is in use, or `is_given_back` behind a kernel that runs. Each
 /// waits alone: what fails gives memory back, which would wake another one.
 fn hears_of_the_loss(policy: Policy, is_given_back: bool) {
