@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::code::*;
 use common::*;
 use hsa_abi::*;
 use hsa_runtime64::hsa::*;
@@ -282,6 +283,38 @@ fn a_seed_changes_the_order_of_what_is_not_ordered() {
         assert!((ROUNDS / 20..ROUNDS * 3 / 4).contains(&unordered), "{unordered}");
         drop(queue);
         destroy(&signals);
+    });
+}
+
+#[test]
+fn a_clock_of_instructions_gives_equal_times_to_equal_kernels() {
+    passes_alone("a_clock_of_instructions_gives_equal_times_to_equal_kernels", "gfx1100", || {
+        // SAFETY: this process runs one test, whose runtime is not initialised.
+        unsafe { std::env::set_var("HSA_SIM_CLOCK", "instructions") };
+        let hsa = Hsa::new();
+        let code = load_code(hsa.gpu(), GFX11).unwrap();
+        let queue = Queue::new(hsa.gpu(), 64);
+        // SAFETY: the queue is live.
+        assert!(unsafe { hsa_amd_profiling_set_profiler_enabled(queue.queue.cast(), 1) }.is_ok());
+        let out = hsa.host_memory::<u32>(1000);
+        let done = signal(1);
+        let mut last = 0;
+        // Ticks of a run with so many workgroups.
+        let mut ticks = |groups: u32| {
+            store(done, 1);
+            queue.submit(&code.packet("fill", groups, kernargs(&hsa, FillArgs { out, value: 7, count: 1000 }), done));
+            wait_for(done, 0);
+            // SAFETY: the packet is complete.
+            let (start, end) = unsafe { ((*done.as_ptr()).start_ts, (*done.as_ptr()).end_ts) };
+            assert!(start >= last, "{start} {last}");
+            last = end;
+            end - start
+        };
+        // Two workgroups of two waves with 18 instructions each are 72 ns, rounded up to ticks of 10 ns.
+        assert_eq!([ticks(2), ticks(2), ticks(2)], [8; 3]);
+        assert_eq!([ticks(10), ticks(10)], [36; 2]);
+        drop(queue);
+        destroy(&[done]);
     });
 }
 

@@ -99,7 +99,7 @@ pub fn value(value: &Value, form: Form, exec: u64) -> String {
                     first + cells.len() - 1
                 );
                 for (at, cell) in cells.iter().enumerate() {
-                    let mark = if exec >> (first + at) & 1 == 0 { '-' } else { ' ' };
+                    let mark = if exec >> (first + at) & 1 == 0 { '~' } else { ' ' };
                     let _ = write!(text, " {mark}{cell:>width$}");
                 }
             }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! The clocks: the system's, which counts nanoseconds since boot, and the GPUs', which they write to signals and memory.
+//!
+//! With `HSA_SIM_CLOCK=instructions`, a GPU's clock stands still in a packet but for its kernels, of which each executed
+//! instruction takes a nanosecond: [`CountedTime`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Ticks of [`now`] in a second.
 pub const CLOCK_HZ: u64 = 1_000_000_000;
@@ -26,4 +31,25 @@ pub fn now() -> u64 {
     // SAFETY: `time` is a valid place for the result.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
     time.tv_sec as u64 * CLOCK_HZ + time.tv_nsec as u64
+}
+
+/// Time of a queue that counts instructions, in ticks of the GPU's clock.
+#[derive(Debug, Default)]
+pub struct CountedTime(AtomicU64);
+
+impl CountedTime {
+    /// Begins a packet, not before now and not before the end of the last one.
+    pub fn begin(&self) {
+        self.0.fetch_max(device_ticks(now()), Ordering::Relaxed);
+    }
+
+    /// Adds the time of a kernel: whole ticks, so that it does not depend on when the kernel began.
+    pub fn add(&self, instructions: u64) {
+        self.0.fetch_add(instructions.div_ceil(CLOCK_HZ / DEVICE_CLOCK_HZ), Ordering::Relaxed);
+    }
+
+    /// The time, in ticks of the system's clock.
+    pub fn get(&self) -> u64 {
+        system_ticks(self.0.load(Ordering::Relaxed))
+    }
 }

@@ -51,6 +51,8 @@ pub struct Config {
     pub profile: Option<ProfileConfig>,
     /// Events of kernels to trace.
     pub trace: Option<TraceConfig>,
+    /// True if GPUs' clocks count instructions.
+    pub counts_instructions: bool,
     /// Debugger of kernels.
     pub debug: Option<DebugConfig>,
 }
@@ -59,11 +61,12 @@ pub struct Config {
 const PREFIX: &str = "HSA_SIM_";
 
 /// Variables' names without the prefix, including those of [`crate::inject`] and of the aqlprofile library.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "AGENTS",
     "CHECK",
     "CHECK_FATAL",
     "CHECK_OUTPUT",
+    "CLOCK",
     "COUNTERS",
     "DEBUG",
     "EXECUTE",
@@ -121,6 +124,11 @@ impl Config {
             checks: checks()?,
             profile: profile()?,
             trace: trace()?,
+            counts_instructions: match variable("HSA_SIM_CLOCK")?.as_deref() {
+                None | Some("host") => false,
+                Some("instructions") => true,
+                Some(value) => return Err(format!("HSA_SIM_CLOCK={value}: expected host or instructions")),
+            },
             debug,
         })
     }

@@ -211,7 +211,9 @@ pub fn dispatch(
     let totals = &machine.counters;
     let time = start.elapsed();
     let nanoseconds = time.as_nanos() as u64;
-    performance.add(queue.id, packet, kernel.lanes(target), nanoseconds, instructions.as_ref());
+    let counted = machine.config.counts_instructions.then_some(counters.wave_instructions);
+    counted.into_iter().for_each(|instructions| queue.counted_time.add(instructions));
+    performance.add(queue.id, packet, kernel.lanes(target), counted.unwrap_or(nanoseconds), instructions.as_ref());
     traces.add(queue.id, packet, (kernel.entry(), &kernel.descriptor), kernel.lanes(target), follower);
     Counters::add(&totals.execute_ns, nanoseconds);
     Counters::add(&totals.wave_instructions, counters.wave_instructions);

@@ -375,7 +375,10 @@ fn fence(machine: &Machine, queue: &Queue, packet: &Packet) {
 
 /// Runs a packet after its acquire fence. Returns its start and end; `None` if the agent was lost meanwhile.
 fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result<Option<Times>, Failure> {
-    let start = (queue.profiling() && !packet.completion.is_null()).then(now);
+    if machine.config.counts_instructions {
+        queue.counted_time.begin();
+    }
+    let start = (queue.profiling() && !packet.completion.is_null()).then(|| time(machine, queue));
     let agent = &machine.agents[queue.agent.0];
     machine.see_flushes();
     if let Some(asked) = machine.config.trace.as_ref().filter(|asked| asked.detail == Detail::Packet) {
@@ -403,7 +406,12 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
     if let Some(caches) = &agent.caches {
         caches.release(machine.backing(), packet.header.release_scope());
     }
-    Ok(Some(start.map(|start| (start, now()))))
+    Ok(Some(start.map(|start| (start, time(machine, queue)))))
+}
+
+/// Time of the GPU's clock during a packet of the queue, in ticks of the system's.
+fn time(machine: &Machine, queue: &Queue) -> u64 {
+    if machine.config.counts_instructions { queue.counted_time.get() } else { now() }
 }
 
 /// True if only its position in the queue keeps the packet from running.

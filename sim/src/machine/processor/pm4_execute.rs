@@ -29,7 +29,7 @@ use hsa_abi::{
 use sim_wave::{Access, Control};
 
 use crate::machine::Machine;
-use crate::machine::clock::{device_ticks, now};
+use crate::machine::clock::device_ticks;
 use crate::machine::code::kernel::Kernel;
 use crate::machine::memory::hdp::{self, Accesses};
 use crate::machine::processor::dispatch::{self, Commanded};
@@ -317,7 +317,7 @@ impl Executor<'_> {
         let mut value = 0;
         match source {
             Source::Immediate(immediate) => value = immediate,
-            Source::Clock => value = device_ticks(now()),
+            Source::Clock => value = device_ticks(super::time(self.machine, self.queue)),
             Source::Register(register) => {
                 value = self.read(register).map_err(|what| self.malformed(&format!("COPY_DATA: {what}")))?.into();
             }

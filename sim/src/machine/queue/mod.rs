@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use sim_wave::{PRIVATE_APERTURE, SHARED_APERTURE};
 
 use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
+use crate::machine::clock::CountedTime;
 use crate::machine::memory::allocation::{Allocation, Mapping, PAGE};
 use crate::machine::memory::map::MemoryMap;
 use crate::machine::signal::Signals;
@@ -71,6 +72,8 @@ pub struct Queue {
     pub soft: bool,
     /// Number of times that the program has the GPU's one queue of cooperative dispatches; 0 for other queues.
     cooperative: AtomicUsize,
+    /// Time by executed instructions, if GPUs' clocks count these.
+    pub counted_time: CountedTime,
     active: AtomicBool,
     idle: AtomicBool,
     stopping: AtomicBool,
@@ -168,6 +171,7 @@ impl Queue {
             in_progress: Mutex::default(),
             soft: false,
             cooperative: AtomicUsize::new(0),
+            counted_time: CountedTime::default(),
             active: AtomicBool::new(true),
             idle: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
