@@ -230,6 +230,22 @@ fn every_groups_tracker_hears_of_all_work() {
     assert!(tracker.wait(&frontier).unwrap().wait_for(Duration::from_secs(60)).unwrap());
 }
 
+/// A group that is gone takes none beside it along.
+#[test]
+fn older_groups_outlive_one_that_is_gone() {
+    let rig = Rig::new();
+    let done = rig.semaphore();
+    let [oldest, gone, newest] = [(); 3].map(|()| tracker(256));
+    let [first, second, third] = [&oldest, &gone, &newest].map(|tracker| Session::with(&[&rig], tracker).unwrap());
+    drop((second, gone));
+    for value in [1, 2] {
+        rig.barrier(2, &[], &[(&done, value)]).unwrap();
+        wait(&done, value).unwrap();
+    }
+    assert!([oldest, newest].iter().all(|tracker| tracker.has_passed(AXIS + NEXT_QUEUE, 2)));
+    drop((first, third));
+}
+
 /// Where devices have other places in their groups than before, their axes are not taken for each other's.
 #[test]
 fn devices_that_were_apart_share_a_group() {
