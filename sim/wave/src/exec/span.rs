@@ -10,14 +10,28 @@ use crate::fault::Access;
 use crate::micro_op::MicroOp;
 use crate::wave::{Group, Row, Wave};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 /// The bytes of all active lanes of an access, which may be accessed.
 pub(super) struct Span<const L: usize> {
     /// Host address.
     base: u64,
-    /// Offsets of the lanes' first bytes from the base. Inactive lanes have that of an active one.
-    offsets: [u32; L],
-    is_uniform: bool,
+    /// Lowest offset of an active lane from the base.
+    first: u32,
+    pattern: Pattern,
+    /// Offsets of the lanes' first bytes from the base, if these are scattered. Inactive lanes have that of an active
+    /// one.
+    offsets: MaybeUninit<[u32; L]>,
+}
+
+/// How the lanes' bytes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pattern {
+    /// All active lanes have the same ones.
+    Uniform,
+    /// All lanes are active, and their bytes follow each other. Each has so many.
+    Contiguous(u32),
+    Scattered,
 }
 
 impl<const L: usize> Span<L> {
@@ -31,64 +45,95 @@ impl<const L: usize> Span<L> {
         access: Access,
     ) -> Option<Self> {
         let of = S::offsets(wave, group, op)?;
-        let (first, last) = Self::range(wave, of.register, of.immediate)?;
+        let (pattern, first, last) = Self::range(wave, of.register, of.immediate, size)?;
         if u64::from(last) + u64::from(size) > of.limit {
             return None;
         }
         let start = of.base.checked_add(first.into())?;
         let displacement = group.memory.displacement(start, u64::from(last - first) + u64::from(size), access)?;
         wave.global_accesses += u64::from(of.is_global);
-        Some(Self::new(wave, of.base.wrapping_add(displacement), (of.register, of.immediate), (first, last)))
+        Some(Self::new(wave, of.base.wrapping_add(displacement), (of.register, of.immediate), first, pattern))
     }
 
     /// Finds the span of an access to LDS, if all of it is within the group segment.
     #[inline(always)]
     pub fn of_lds(wave: &Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, immediate: u32, size: usize) -> Option<Self> {
         let register = op.src[0].reg as usize;
-        let (first, last) = Self::range(wave, register, immediate)?;
+        let (pattern, first, last) = Self::range(wave, register, immediate, size as u32)?;
         if op.mem.gds || last as usize + size > group.lds.len() {
             return None;
         }
-        Some(Self::new(wave, group.lds.as_mut_ptr() as u64, (register, immediate), (first, last)))
+        Some(Self::new(wave, group.lds.as_mut_ptr() as u64, (register, immediate), first, pattern))
     }
 
-    /// The lowest and the highest offset of the active lanes, if there are any.
+    /// The pattern of accesses of `size` bytes, and the lowest and the highest offset of the active lanes, if there are
+    /// any.
     #[inline(always)]
-    fn range(wave: &Wave<L>, register: usize, immediate: u32) -> Option<(u32, u32)> {
+    fn range(wave: &Wave<L>, register: usize, immediate: u32, size: u32) -> Option<(Pattern, u32, u32)> {
+        let row = &wave.v[register].0;
+        let exec = wave.exec() & Wave::<L>::LANES;
+        let one = row[(exec.trailing_zeros() as usize).min(L - 1)];
+        let (mut differ, mut leave) = (0, 0);
+        for (lane, (&offset, &mask)) in row.iter().zip(&wave.mask.0).enumerate() {
+            let distance = offset.wrapping_sub(one);
+            differ |= distance & mask;
+            leave |= distance ^ (size * lane as u32);
+        }
+        if differ == 0 {
+            let offset = one.wrapping_add(immediate);
+            return (exec != 0).then_some((Pattern::Uniform, offset, offset));
+        }
+        let first = one.wrapping_add(immediate);
+        if wave.full
+            && leave == 0
+            && let Some(last) = first.checked_add(size * (L as u32 - 1))
+        {
+            return Some((Pattern::Contiguous(size), first, last));
+        }
         let (mut first, mut last) = (u32::MAX, 0);
-        for (&offset, &mask) in wave.v[register].0.iter().zip(&wave.mask.0) {
+        for (&offset, &mask) in row.iter().zip(&wave.mask.0) {
             let offset = offset.wrapping_add(immediate);
             first = first.min(offset | !mask);
             last = last.max(offset & mask);
         }
-        (wave.exec() & Wave::<L>::LANES != 0).then_some((first, last))
+        Some((Pattern::Scattered, first, last))
     }
 
     #[inline(always)]
-    fn new(wave: &Wave<L>, base: u64, (register, immediate): (usize, u32), (first, last): (u32, u32)) -> Self {
-        let mut span = Span { base, offsets: [first; L], is_uniform: first == last };
-        if !span.is_uniform {
+    fn new(wave: &Wave<L>, base: u64, (register, immediate): (usize, u32), first: u32, pattern: Pattern) -> Self {
+        let mut span = Span { base, first, pattern, offsets: MaybeUninit::uninit() };
+        if pattern == Pattern::Scattered {
+            let offsets = span.offsets.write([0; L]);
             let lanes = wave.v[register].0.iter().zip(&wave.mask.0);
-            for (offset, (&value, &mask)) in span.offsets.iter_mut().zip(lanes) {
+            for (offset, (&value, &mask)) in offsets.iter_mut().zip(lanes) {
                 *offset = value.wrapping_add(immediate) & mask | first & !mask;
             }
         }
         span
     }
 
+    /// The offsets, if they are scattered.
+    #[inline(always)]
+    fn scattered(&self) -> Option<&[u32; L]> {
+        // SAFETY: `new` has written them.
+        (self.pattern == Pattern::Scattered).then(|| unsafe { self.offsets.assume_init_ref() })
+    }
+
     #[inline(always)]
     fn address(&self, lane: usize) -> u64 {
-        self.base.wrapping_add(self.offsets[lane].into())
+        let offset = match self.pattern {
+            Pattern::Uniform => self.first,
+            Pattern::Contiguous(size) => self.first + size * lane as u32,
+            // SAFETY: `new` has written them.
+            Pattern::Scattered => unsafe { self.offsets.assume_init_ref()[lane] },
+        };
+        self.base.wrapping_add(offset.into())
     }
 
     /// True if the lanes' bytes, `size` of each, follow each other.
     #[inline(always)]
     fn is_contiguous(&self, size: u32) -> bool {
-        let mut differ = 0;
-        for (lane, &offset) in self.offsets.iter().enumerate() {
-            differ |= offset ^ self.offsets[0].wrapping_add(size * lane as u32);
-        }
-        differ == 0
+        self.pattern == Pattern::Contiguous(size)
     }
 
     /// Loads `DWORDS` dwords of each active lane to registers.
@@ -97,7 +142,7 @@ impl<const L: usize> Span<L> {
     /// `4 * DWORDS` bytes of each lane are readable.
     #[inline(always)]
     pub unsafe fn load<const DWORDS: usize>(&self, wave: &mut Wave<L>, dst: usize) {
-        if self.is_uniform {
+        if self.pattern == Pattern::Uniform {
             let values: [u32; DWORDS] =
                 // SAFETY: by this function's contract.
                 std::array::from_fn(|i| unsafe { read_u32(self.address(0) + 4 * i as u64) });
@@ -129,14 +174,19 @@ impl<const L: usize> Span<L> {
             return;
         }
         #[cfg(target_arch = "x86_64")]
-        if let [r0, r1, r2, r3] = rows {
-            let rows = [&mut r0.0, &mut r1.0, &mut r2.0, &mut r3.0];
-            // SAFETY: by this function's contract, and as the CPU has AVX.
+        if (DWORDS == 4 || DWORDS == 2) && is_x86_feature_detected!("avx2") {
+            let offsets: [u32; L] = match self.scattered() {
+                Some(offsets) => *offsets,
+                None => std::array::from_fn(|lane| self.address(lane).wrapping_sub(self.base) as u32),
+            };
+            // SAFETY: by this function's contract, and as the CPU has AVX2.
             unsafe {
-                if is_x86_feature_detected!("avx") {
-                    gather4_avx(self.base, &self.offsets, rows);
-                } else {
-                    gather4(self.base, &self.offsets, rows);
+                match rows {
+                    [r0, r1, r2, r3] => {
+                        gather_avx2::<4, L>(self.base, &offsets, [&mut r0.0, &mut r1.0, &mut r2.0, &mut r3.0]);
+                    }
+                    [r0, r1] => gather_avx2::<2, L>(self.base, &offsets, [&mut r0.0, &mut r1.0]),
+                    _ => {}
                 }
             }
             return;
@@ -163,9 +213,10 @@ impl<const L: usize> Span<L> {
                 return;
             }
             #[cfg(target_arch = "x86_64")]
-            if let [r0, r1, r2, r3] = rows {
+            if let ([r0, r1, r2, r3], Pattern::Scattered | Pattern::Contiguous(_)) = (rows, self.pattern) {
+                let offsets = std::array::from_fn(|lane| self.address(lane).wrapping_sub(self.base) as u32);
                 // SAFETY: by this function's contract.
-                unsafe { scatter4(self.base, &self.offsets, [&r0.0, &r1.0, &r2.0, &r3.0]) };
+                unsafe { scatter4(self.base, &offsets, [&r0.0, &r1.0, &r2.0, &r3.0]) };
                 return;
             }
         }
@@ -321,54 +372,64 @@ impl<S: Space> Place for S {
     }
 }
 
-/// Transposes four dwords of each lane into four rows.
+/// Loads `N` dwords of each lane, two or four, to as many rows: by eight lanes, which often have one address, or those
+/// of the first eight.
 ///
 /// # Safety
-/// From `base` plus each offset on, 16 bytes are readable.
+/// From `base` plus each offset on, `4 * N` bytes are readable.
 #[cfg(target_arch = "x86_64")]
-unsafe fn gather4<const L: usize>(base: u64, offsets: &[u32; L], rows: [&mut [u32; L]; 4]) {
-    use std::arch::x86_64::{_MM_TRANSPOSE4_PS, _mm_loadu_ps, _mm_storeu_ps};
-    let [r0, r1, r2, r3] = rows;
-    for lane in (0..L).step_by(4) {
-        // SAFETY: the lanes' 16 bytes are readable by this function's contract; rows have four lanes from `lane` on, as
-        // L is a multiple of four. SSE is part of x86-64.
-        unsafe {
-            let load = |i: usize| _mm_loadu_ps(base.wrapping_add(offsets[lane + i].into()) as *const f32);
-            let (mut a, mut b, mut c, mut d) = (load(0), load(1), load(2), load(3));
-            _MM_TRANSPOSE4_PS(&mut a, &mut b, &mut c, &mut d);
-            _mm_storeu_ps(r0.as_mut_ptr().add(lane).cast(), a);
-            _mm_storeu_ps(r1.as_mut_ptr().add(lane).cast(), b);
-            _mm_storeu_ps(r2.as_mut_ptr().add(lane).cast(), c);
-            _mm_storeu_ps(r3.as_mut_ptr().add(lane).cast(), d);
-        }
-    }
-}
-
-/// [`gather4`] of eight lanes at a time.
-///
-/// # Safety
-/// As of [`gather4`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx")]
-unsafe fn gather4_avx<const L: usize>(base: u64, offsets: &[u32; L], rows: [&mut [u32; L]; 4]) {
+#[target_feature(enable = "avx2")]
+unsafe fn gather_avx2<const N: usize, const L: usize>(base: u64, offsets: &[u32; L], mut rows: [&mut [u32; L]; N]) {
     use std::arch::x86_64::{
-        _mm256_loadu2_m128, _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+        __m256, _mm_castpd_ps, _mm_load_sd, _mm256_castps128_ps256, _mm256_insertf128_ps, _mm256_loadu_si256,
+        _mm256_loadu2_m128, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_testz_si256,
+        _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm256_xor_si256,
     };
-    let [r0, r1, r2, r3] = rows;
+    const { assert!(N == 2 || N == 4) }
+    let at = |lane: usize| base.wrapping_add(offsets[lane].into()) as *const f32;
+    // SAFETY: `offsets` has eight lanes from there on, as L is a multiple of eight.
+    let eight = |lane: usize| unsafe { _mm256_loadu_si256(offsets.as_ptr().add(lane).cast()) };
+    let is_same = |a, b| {
+        let differ = _mm256_xor_si256(a, b);
+        _mm256_testz_si256(differ, differ) != 0
+    };
+    let mut loaded = [_mm256_set1_ps(0.0); N];
     for lane in (0..L).step_by(8) {
-        let at = |i: usize| base.wrapping_add(offsets[lane + i].into()) as *const f32;
-        // SAFETY: the lanes' 16 bytes are readable by this function's contract; rows have eight lanes from `lane` on,
-        // as L is a multiple of eight.
-        unsafe {
-            // Lane i in the lower half, lane i + 4 in the upper one.
-            let (a, b) = (_mm256_loadu2_m128(at(4), at(0)), _mm256_loadu2_m128(at(5), at(1)));
-            let (c, d) = (_mm256_loadu2_m128(at(6), at(2)), _mm256_loadu2_m128(at(7), at(3)));
+        let is_repeated = lane != 0 && is_same(eight(lane), eight(lane - 8));
+        if is_repeated {
+            // The values of the last ones.
+        } else if is_same(eight(lane), _mm256_set1_epi32(offsets[lane] as i32)) {
+            for (i, value) in loaded.iter_mut().enumerate() {
+                // SAFETY: the lane's bytes are readable by this function's contract.
+                *value = _mm256_set1_ps(unsafe { at(lane).add(i).read_unaligned() });
+            }
+        } else if N == 4 {
+            // SAFETY: the lanes' 16 bytes are readable by this function's contract.
+            // Lane i is in the lower half, lane i + 4 in the upper one.
+            let pair = |i: usize| unsafe { _mm256_loadu2_m128(at(lane + i + 4), at(lane + i)) };
+            let (a, b, c, d) = (pair(0), pair(1), pair(2), pair(3));
             let (ab01, ab23) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
             let (cd01, cd23) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
-            _mm256_storeu_ps(r0.as_mut_ptr().add(lane).cast(), _mm256_shuffle_ps(ab01, cd01, 0x44));
-            _mm256_storeu_ps(r1.as_mut_ptr().add(lane).cast(), _mm256_shuffle_ps(ab01, cd01, 0xee));
-            _mm256_storeu_ps(r2.as_mut_ptr().add(lane).cast(), _mm256_shuffle_ps(ab23, cd23, 0x44));
-            _mm256_storeu_ps(r3.as_mut_ptr().add(lane).cast(), _mm256_shuffle_ps(ab23, cd23, 0xee));
+            let all: [__m256; 4] = [
+                _mm256_shuffle_ps(ab01, cd01, 0x44),
+                _mm256_shuffle_ps(ab01, cd01, 0xee),
+                _mm256_shuffle_ps(ab23, cd23, 0x44),
+                _mm256_shuffle_ps(ab23, cd23, 0xee),
+            ];
+            loaded.copy_from_slice(&all[..N]);
+        } else {
+            // SAFETY: the lanes' 8 bytes are readable by this function's contract.
+            let pair = |i: usize| unsafe {
+                let half = |lane| _mm_castpd_ps(_mm_load_sd(at(lane).cast()));
+                _mm256_insertf128_ps(_mm256_castps128_ps256(half(lane + i)), half(lane + i + 4), 1)
+            };
+            let (ab, cd) = (_mm256_unpacklo_ps(pair(0), pair(1)), _mm256_unpacklo_ps(pair(2), pair(3)));
+            let all = [_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee)];
+            loaded[..2].copy_from_slice(&all);
+        }
+        for (row, value) in rows.iter_mut().zip(loaded) {
+            // SAFETY: rows have eight lanes from `lane` on.
+            unsafe { _mm256_storeu_ps(row.as_mut_ptr().add(lane).cast(), value) };
         }
     }
 }
