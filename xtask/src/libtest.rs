@@ -79,7 +79,7 @@ pub enum Packages {
 }
 
 /// Packages of the software GPU, and packages that depend on them.
-const SIM: [&str; 6] = ["check-kernel", "hsa-sim", "hsakmt-sim", "sim-debug", "sim-isa", "sim-wave"];
+const SIM: [&str; 7] = ["check-kernel", "hsa-sim", "hsakmt-sim", "sim-debug", "sim-isa", "sim-jit", "sim-wave"];
 
 /// Runs the packages' tests, and prints the failed ones.
 ///

@@ -6,7 +6,7 @@
 use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use sim_isa::Target;
-use sim_wave::{Counters, Kernel, Launch, Memory, Region, run};
+use sim_wave::{Counters, Jit, Kernel, Launch, Memory, Region, run};
 use std::time::Instant;
 
 const HELP: &str = "\
@@ -113,6 +113,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         threads: std::env::var("HOST_THREADS").map_or(Ok(1), |n| n.parse())?,
         resident: 64,
         gws: None,
+        jit: match std::env::var("HSA_SIM_JIT").as_deref() {
+            Ok("0") => Jit::Off,
+            Ok("always") => Jit::Always,
+            Ok("check") => Jit::Check,
+            _ => Jit::On,
+        },
         cancel: None,
         watch: None,
     };

@@ -57,7 +57,7 @@ fn run_program<const L: usize>(
 ) -> Result<Counters, Box<Fault>> {
     let dispatch = Dispatch::new(kernel, program, launch, memory)?;
     match launch.watch {
-        None => dispatch.run(|| Off),
+        None => dispatch.run(|| Off(launch.jit)),
         Some(Watch::Profile(sink)) => {
             let plan = kernel.plan(program);
             dispatch.run(|| Profile::new(program, plan, sink))

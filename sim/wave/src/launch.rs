@@ -4,6 +4,7 @@
 use crate::count::TakeTally;
 use crate::debug::Debug;
 use crate::gws::Gws;
+use crate::jit::Jit;
 use crate::profile::Collect;
 use crate::sanitizer::Checks;
 use crate::steps::TakeSteps;
@@ -35,6 +36,8 @@ pub struct Launch<'a> {
     /// When set to true, waves stop with [`crate::FaultKind::Cancelled`] soon after; checked at backward branches,
     /// sleeps and barriers, and when a wave begins.
     pub cancel: Option<&'a AtomicBool>,
+    /// Use of compiled code, where nothing observes the run and there are no caches.
+    pub jit: Jit,
     /// Observer of the run; `None` costs nothing.
     pub watch: Option<Watch<'a>>,
 }

@@ -6,7 +6,7 @@ use crate::memory::Caching;
 use crate::operand::Src;
 use crate::sources::Sources;
 use crate::wave::{Group, Wave};
-use sim_isa::{Matrix, Mem, Sdwa};
+use sim_isa::{Matrix, Mem, Op, Sdwa};
 
 /// Reason to leave the straight line of micro-operations.
 #[derive(Debug)]
@@ -58,6 +58,8 @@ pub(crate) struct Crossing {
 /// One instruction (or half a VOPD), ready to run.
 pub(crate) struct MicroOp<const L: usize> {
     pub run: Handler<L>,
+    /// The instruction, if `run` is the handler of one.
+    pub code: Option<Op>,
     /// Handler that `run` wraps, if there is a crossing.
     pub inner: Handler<L>,
     pub crossing: Option<Box<Crossing>>,

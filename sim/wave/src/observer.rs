@@ -3,6 +3,7 @@
 //! no overhead.
 
 use crate::fault::FaultKind;
+use crate::jit::Jit;
 use crate::micro_op::Step as Progress;
 use crate::wave::{Group, State, Wave};
 
@@ -15,6 +16,12 @@ pub(crate) struct Held<'h, 'a, const L: usize> {
 
 /// Observer of the micro-operations of a workgroup's waves.
 pub(crate) trait Observer<const L: usize> {
+    /// Use of compiled code, which an observer does not see.
+    #[inline(always)]
+    fn jit(&self) -> Jit {
+        Jit::Off
+    }
+
     /// Called when a workgroup begins with these waves.
     fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>], group: &Group<'_>);
 
@@ -46,9 +53,14 @@ pub(crate) trait Observer<const L: usize> {
 }
 
 /// Observer that does nothing.
-pub(crate) struct Off;
+pub(crate) struct Off(pub Jit);
 
 impl<const L: usize> Observer<L> for Off {
+    #[inline(always)]
+    fn jit(&self) -> Jit {
+        self.0
+    }
+
     #[inline(always)]
     fn begin(&mut self, _: [u32; 3], _: &[Wave<L>], _: &Group<'_>) {}
 

@@ -4,6 +4,7 @@
 use crate::exec::Level;
 use crate::fault::FaultKind;
 use crate::hardware::mode;
+use crate::jit::Jit;
 use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
 use crate::observer::Off;
@@ -124,8 +125,9 @@ impl<const L: usize> Probe<L> {
         };
         self.wave.next = program.entry;
         self.wave.count = 0;
+        let jit = if self.baseline { Jit::Off } else { Jit::Check };
         let result = loop {
-            match program.turn(&mut self.wave, &mut group, 0, PATIENCE, &mut Off) {
+            match program.turn(&mut self.wave, &mut group, 0, PATIENCE, &mut Off(jit)) {
                 Stop::End => break Ok(self.wave.count - 1),
                 Stop::Fault(kind) => break Err(*kind),
                 _ => {}

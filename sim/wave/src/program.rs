@@ -2,8 +2,9 @@
 //! A kernel's instructions as micro-operations, and their execution by a wave.
 
 use crate::fault::FaultKind;
+use crate::jit::{self, Blocks, Compiled, Context, Jit, LOOK, Source};
 use crate::micro_op::{MicroOp, Stop};
-use crate::observer::Observer;
+use crate::observer::{Observer, Off};
 use crate::wave::{Group, Wave};
 use sim_isa::{DecodeError, Inst, Target};
 
@@ -42,6 +43,10 @@ pub(crate) struct Program<const L: usize> {
     pub refusals: Vec<Refusal>,
     /// Constants that vector instructions read, in the rows after the spare ones.
     pub constants: Vec<u32>,
+    /// The row of the first constant.
+    pub first_constant: usize,
+    /// Host code of the program, once it has run for long.
+    pub compiled: Compiled<L>,
     /// Address of the code.
     pub base: u64,
     pub words: Vec<u32>,
@@ -62,6 +67,9 @@ impl<const L: usize> Program<L> {
     ) -> Stop {
         wave.patience = patience;
         if !group.memory.begin_turn(workgroup, wave.index) {
+            if observer.jit() != Jit::Off {
+                return self.turn_compiled(wave, group, observer.jit());
+            }
             return self.go_on::<false, O>(wave, group, observer);
         }
         let stop = self.go_on::<true, O>(wave, group, observer);
@@ -94,18 +102,96 @@ impl<const L: usize> Program<L> {
                         return stop;
                     }
                 }
-                Err(Stop::Jump(address)) => {
-                    let Some(index) = self.at(address) else {
-                        return Stop::Fault(Box::new(FaultKind::PcOutOfRange(address)));
-                    };
-                    wave.next = index;
-                    wave.patience -= 1;
-                    if wave.patience == 0 {
-                        return Stop::Yield;
+                Err(stop) => {
+                    if let Some(stop) = self.stopped(stop, wave) {
+                        return stop;
                     }
                 }
-                Err(Stop::Refused) => return Stop::Fault(Box::new(self.refusals[op.target as usize].fault())),
-                Err(stop) => return stop,
+            }
+        }
+    }
+
+    /// Follows a jump. Returns the reason to leave the loop where that is another one.
+    #[inline]
+    fn stopped(&self, stop: Stop, wave: &mut Wave<L>) -> Option<Stop> {
+        match stop {
+            Stop::Jump(address) => {
+                let Some(index) = self.at(address) else {
+                    return Some(Stop::Fault(Box::new(FaultKind::PcOutOfRange(address))));
+                };
+                wave.next = index;
+                wave.patience -= 1;
+                (wave.patience == 0).then_some(Stop::Yield)
+            }
+            Stop::Refused => {
+                let refusal = self.ops[wave.next as usize - 1].target;
+                Some(Stop::Fault(Box::new(self.refusals[refusal as usize].fault())))
+            }
+            stop => Some(stop),
+        }
+    }
+
+    fn source(&self) -> Source<'_, L> {
+        Source { ops: &self.ops, entry: self.entry, constants: &self.constants, first_constant: self.first_constant }
+    }
+
+    /// [`Self::turn`] without caches and observers, by the program's compiled code once it has any. A program that is
+    /// not compiled runs in the interpreter, for so many backward branches at a time.
+    fn turn_compiled(&self, wave: &mut Wave<L>, group: &mut Group<'_>, jit: Jit) -> Stop {
+        if matches!(jit, Jit::Always | Jit::Check) {
+            self.compiled.compile(self.source(), jit == Jit::Check);
+        }
+        loop {
+            if let Some(blocks) = self.compiled.get() {
+                return self.run_blocks(blocks, wave, group, jit == Jit::Check);
+            }
+            let before = (wave.patience, wave.count);
+            let slice = wave.patience.min(LOOK);
+            wave.patience = slice;
+            let stop = self.go_on::<false, Off>(wave, group, &mut Off(Jit::Off));
+            let has_run_out = wave.patience == 0;
+            wave.patience += before.0 - slice;
+            let is_final = self.compiled.heat(self.source(), wave.count - before.1);
+            if !has_run_out || wave.patience == 0 || !matches!(stop, Stop::Yield) {
+                return stop;
+            }
+            if is_final && self.compiled.get().is_none() {
+                return self.go_on::<false, Off>(wave, group, &mut Off(Jit::Off));
+            }
+        }
+    }
+
+    /// Runs compiled blocks where there are any, and the interpreter between them.
+    fn run_blocks(&self, blocks: &Blocks<L>, wave: &mut Wave<L>, group: &mut Group<'_>, is_checked: bool) -> Stop {
+        let mut context = Context::default();
+        loop {
+            let at = wave.next;
+            let stop = match blocks.at(at, wave) {
+                Some(run) if is_checked => match jit::check(&self.ops, run, wave, group) {
+                    Ok(()) => continue,
+                    Err(difference) => return Stop::Fault(Box::new(FaultKind::Found(difference))),
+                },
+                Some(run) => {
+                    let rows = wave.v.as_mut_ptr();
+                    // SAFETY: the code is of this program, and `rows` are the wave's.
+                    if !unsafe { run(wave, group, rows, &mut context) } {
+                        continue;
+                    }
+                    context.stop.take().unwrap_or(Stop::Yield)
+                }
+                None => {
+                    let op = &self.ops[at as usize];
+                    wave.next += 1;
+                    wave.count += u64::from(op.count);
+                    // SAFETY: the handler was selected for a level that this CPU has.
+                    match unsafe { (op.run)(wave, group, op) } {
+                        Ok(()) => continue,
+                        Err(stop) => stop,
+                    }
+                }
+            };
+            if let Some(stop) = self.stopped(stop, wave) {
+                return stop;
             }
         }
     }

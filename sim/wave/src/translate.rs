@@ -8,6 +8,7 @@ use crate::fault::FaultKind;
 use crate::flow::{Decoded, Reachable, branch_target, falls_through, jumps_by_register};
 use crate::hardware::slot;
 use crate::hwreg;
+use crate::jit::Compiled;
 use crate::memory::{Caching, Control, Path};
 use crate::micro_op::{Crossing, Handler, MicroOp, Scaling};
 use crate::operand::{Registers, Src, SrcKind, Upper};
@@ -33,6 +34,8 @@ pub(crate) fn translate<const L: usize>(
         index: vec![NOWHERE; words.len()],
         refusals: Vec::new(),
         constants: Vec::new(),
+        first_constant: registers.total() + SPARE_ROWS,
+        compiled: Compiled::default(),
         base,
         words,
         target,
@@ -164,6 +167,7 @@ impl<const L: usize> Builder<'_, L> {
     fn blank(&mut self, run: Handler<L>, offset: u32) -> MicroOp<L> {
         MicroOp {
             run,
+            code: None,
             inner: run,
             crossing: None,
             src: [Src::NONE; 4],
@@ -254,9 +258,11 @@ impl<const L: usize> Builder<'_, L> {
             false => chosen.run,
         };
         let mut op = self.blank(run, offset);
+        op.code = Some(inst.op);
         if self.indexed.0 != 0 && is_vector(inst.format) {
             op.run = self.indexed_move(inst)?;
             op.inner = op.run;
+            op.code = None;
         }
         let info = inst.op.info();
         for (i, (&operand, &ty)) in inst.src.iter().zip(info.src).enumerate() {
@@ -395,6 +401,7 @@ impl<const L: usize> Builder<'_, L> {
         let mut ops = vec![first, second];
         for n in 0..width(x.op.info().dst) as u16 {
             let mut copy = self.blank(exec::copy_row::<L>, offset);
+            copy.code = Some(Op::VMovB32);
             copy.count = 0;
             copy.dst = dst + n;
             copy.src[0] = Src { kind: SrcKind::Vgpr, reg: spare + n, ..Src::NONE };

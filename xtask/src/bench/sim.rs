@@ -83,8 +83,8 @@ const BERT: [&str; 17] = [
     "768xf32=0.03",
 ];
 
-/// Milliseconds of the CPU backend, and of each target.
-type Times = (f64, [f64; 2]);
+/// Milliseconds of the CPU backend, and of each target: with compiled code, and by the interpreter.
+type Times = (f64, [[f64; 2]; 2]);
 
 /// Measures all rows, and prints the table.
 ///
@@ -93,11 +93,12 @@ type Times = (f64, [f64; 2]);
 pub fn run(layout: &Layout, steps: &Steps, repeat: u32) -> Result<()> {
     let mut text =
         format!("{}, one thread; milliseconds of CPU time, the least of {repeat}\n\n| model | llvm-cpu |", processor());
-    let columns: String = TARGETS.iter().map(|target| format!(" {target} | times llvm-cpu |")).collect();
-    let _ = writeln!(text, "{columns}\n|---|---|---|---|---|---|");
+    let columns: String =
+        TARGETS.iter().map(|target| format!(" {target} | times llvm-cpu | interpreter | times |")).collect();
+    let _ = writeln!(text, "{columns}\n|{}", "---|".repeat(10));
     for row in &ROWS {
         let (cpu, sims) = steps.step(row.name, |step| measure(layout, step, row, repeat))?;
-        let cells: String = sims.iter().map(|sim| format!(" {sim:.1} | {:.1} |", sim / cpu)).collect();
+        let cells: String = sims.as_flattened().iter().map(|sim| format!(" {sim:.1} | {:.1} |", sim / cpu)).collect();
         let _ = writeln!(text, "| {} | {cpu:.2} |{cells}", row.name);
     }
     print!("{text}");
@@ -113,8 +114,8 @@ pub fn guard(layout: &Layout, steps: &Steps) -> Result<Tally> {
     for row in &ROWS {
         let Some(bounds) = row.bounds else { continue };
         let (cpu, sims) = steps.step(row.name, |step| measure(layout, step, row, 5))?;
-        for ((target, sim), bound) in TARGETS.iter().zip(sims).zip(bounds) {
-            let (name, ratio) = (format!("{} on {target}", row.name), sim / cpu);
+        for ((target, [_, interpreted]), bound) in TARGETS.iter().zip(sims).zip(bounds) {
+            let (name, ratio) = (format!("{} on {target}", row.name), interpreted / cpu);
             let verdict = if ratio <= bound {
                 tally.passed += 1;
                 Verdict::Passed
@@ -136,26 +137,29 @@ pub fn guard(layout: &Layout, steps: &Steps) -> Result<Tally> {
 
 fn measure(layout: &Layout, step: &Step, row: &Row, repeat: u32) -> Result<Times> {
     let cpu = time(layout, step, row, None, repeat)?;
-    let mut sims = [0.0; 2];
+    let mut sims = [[0.0; 2]; 2];
     for (name, sim) in TARGETS.iter().zip(&mut sims) {
         let target = name.parse().map_err(Error::setup)?;
-        *sim = time(layout, step, row, Some(&target), repeat)?;
+        for (time_of, jit) in sim.iter_mut().zip(["1", "0"]) {
+            *time_of = time(layout, step, row, Some((&target, jit)), repeat)?;
+        }
     }
     Ok((cpu, sims))
 }
 
-/// The least CPU time of the calls of a model, in milliseconds, on a target or by the CPU backend.
-fn time(layout: &Layout, step: &Step, row: &Row, target: Option<&Target>, repeat: u32) -> Result<f64> {
-    let backend = target.map_or(Backend::Cpu, Backend::Gpu);
+/// The least CPU time of the calls of a model, in milliseconds, on a target with a value of `HSA_SIM_JIT`, or by the
+/// CPU backend.
+fn time(layout: &Layout, step: &Step, row: &Row, target: Option<(&Target, &str)>, repeat: u32) -> Result<f64> {
+    let backend = target.map_or(Backend::Cpu, |(target, _)| Backend::Gpu(target));
     let module = compile(layout, step, row, backend)?;
     let mut command = layout.command(layout.tool("iree-benchmark-module"));
     command.arg(format!("--device={}", backend.device())).arg(format!("--module={}", module.display()));
     command.args(["--function=main", "--benchmark_min_time=1x", "--benchmark_format=csv"]);
     command.arg(format!("--benchmark_repetitions={repeat}"));
     command.args(row.inputs.iter().map(|input| format!("--input={input}")));
-    if let Some(target) = target {
+    if let Some((target, jit)) = target {
         Hsa::Sim.apply(layout, target, &mut command);
-        command.env("HSA_SIM_THREADS", "1");
+        command.env("HSA_SIM_THREADS", "1").env("HSA_SIM_JIT", jit);
     }
     let shown = process::display(&command);
     let output = step.capture(command)?;

@@ -22,6 +22,8 @@ use crate::target::Target;
 pub const KERNELS: u32 = 10;
 /// A client that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Values of `HSA_SIM_JIT` with which kernels run: compiled, and in the interpreter beside compiled templates.
+const JITS: [&str; 2] = ["always", "check"];
 /// Flags of every compilation. The kernels access memory as several types.
 const SEMANTICS: [&str; 4] = ["-w", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing"];
 /// Compiler flags of the batches, in turn. GlobalISel is not among them: LLVM 22's takes values that differ between
@@ -174,9 +176,12 @@ impl<'a> Batch<'a> {
             return Ok(Outcome { refused: vec![line], ..Outcome::default() });
         }
         let mut outcome = Outcome::default();
-        let mut first = 0;
-        while first < self.kernels.len() {
-            first += self.run_from(first, &mut outcome)?;
+        for jit in JITS {
+            outcome.run = 0;
+            let mut first = 0;
+            while first < self.kernels.len() {
+                first += self.run_from(first, jit, &mut outcome)?;
+            }
         }
         Ok(outcome)
     }
@@ -266,11 +271,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Runs the client from the kernel at `first` to the last. Returns the number of kernels that ran.
-    fn run_from(&self, first: usize, outcome: &mut Outcome) -> Result<usize> {
+    /// Runs the client from the kernel at `first` to the last, with a value of `HSA_SIM_JIT`. Returns the number of
+    /// kernels that ran.
+    fn run_from(&self, first: usize, jit: &str, outcome: &mut Outcome) -> Result<usize> {
         let mut client = Command::new(self.folder.join("client"));
         client.current_dir(&self.folder).arg("kernels.co").arg(first.to_string());
         Hsa::Sim.apply(self.layout, self.target, &mut client);
+        client.env("HSA_SIM_JIT", jit);
         let (mut run, mut told, mut last) = (0, Vec::new(), String::new());
         let ended = process::follow(client, Some(SILENCE), |line| {
             if line.starts_with("run ") {
@@ -292,9 +299,12 @@ impl<'a> Batch<'a> {
             let Some((name, ..)) = self.kernels.get((first + run).wrapping_sub(1)).filter(|_| run > 0) else {
                 return Err(Error::setup(format!("the client in {}: {how}: {last}", self.folder.display())));
             };
-            told.push((name.clone(), format!("{last} ({how})")));
+            told.push((name.clone(), format!("{last} ({how}, HSA_SIM_JIT={jit})")));
         }
         for (name, what) in told {
+            if outcome.findings.iter().any(|known| known.kernel == name) {
+                continue;
+            }
             let seed = self.kernels.iter().find(|(known, ..)| *known == name).map_or(0, |&(_, seed, _)| seed);
             let (compiler, flags) = (self.compiler, self.flags.clone());
             outcome.findings.push(Finding { kernel: name, seed, compiler, flags, what });

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::machine::product::gpu::{self, Gpu};
 use crate::machine::product::rocr::Release;
+use sim_wave::Jit;
 
 use checks::CheckConfig;
 use debug::DebugConfig;
@@ -37,6 +38,8 @@ pub struct Config {
     pub threads: usize,
     /// True if caches are modelled.
     pub strict: bool,
+    /// Use of compiled code.
+    pub jit: Jit,
     /// Seed of random scheduling, if set.
     pub seed: Option<u64>,
     /// Time limit of a kernel.
@@ -71,6 +74,7 @@ const NAMES: [&str; 18] = [
     "DEBUG",
     "EXECUTE",
     "FAIL",
+    "JIT",
     "LEAKS",
     "MEMORY",
     "PROFILE",
@@ -116,6 +120,13 @@ impl Config {
                 None | Some("coherent") => false,
                 Some("strict") => true,
                 Some(value) => return Err(format!("HSA_SIM_MEMORY={value}: expected coherent or strict")),
+            },
+            jit: match variable("HSA_SIM_JIT")?.as_deref() {
+                None | Some("0") => Jit::Off,
+                Some("1") => Jit::On,
+                Some("always") => Jit::Always,
+                Some("check") => Jit::Check,
+                Some(value) => return Err(format!("HSA_SIM_JIT={value}: expected 0, 1, always or check")),
             },
             seed: number("HSA_SIM_SEED")?,
             timeout: timeout.filter(|&seconds| seconds > 0 && !is_debugged).map(Duration::from_secs),

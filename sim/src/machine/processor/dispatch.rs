@@ -186,6 +186,7 @@ pub fn dispatch(
         resident: gpu.map_or(1, |gpu| occupancy::resident(gpu, target, packet, demand)),
         gws: Some(&machine.agents[queue.agent.0].gws),
         cancel: Some(running.flag()),
+        jit: machine.config.jit,
         watch,
     };
     let start = Instant::now();

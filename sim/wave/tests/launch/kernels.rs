@@ -699,3 +699,55 @@ pub const GWS_BARRIER: &[u32] = &[
     0x0004_0603,
     0xbfb0_0000,
 ];
+
+/// A thousand rounds of vector arithmetic, with a compare and a select. Then each work-item stores a number, and loads one
+/// 2048 bytes from there.
+///
+/// ```text
+/// s_load_b64 s[0:1], s[0:1], null
+/// s_waitcnt lgkmcnt(0)
+/// v_and_b32 v0, 0x3ff, v0
+/// v_lshlrev_b32 v1, 2, v0
+/// v_mov_b32 v2, 1.0
+/// v_mov_b32 v3, 0
+/// s_mov_b32 s2, 0
+/// loop:
+/// v_add_f32 v2, 1.0, v2
+/// v_fma_f32 v3, -v2, 0.5, s2
+/// v_dual_mul_f32 v5, v2, v2 :: v_dual_add_f32 v6, v3, v3
+/// v_cmp_gt_u32 vcc_lo, 8, v0
+/// v_cndmask_b32 v4, v3, v5, vcc_lo
+/// s_add_i32 s2, s2, 1
+/// s_cmp_lt_u32 s2, 1000
+/// s_cbranch_scc1 loop
+/// global_store_b32 v1, v4, s[0:1]
+/// global_load_b32 v5, v1, s[0:1] offset:2048
+/// s_endpgm
+/// ```
+pub const ROUNDS: &[u32] = &[
+    0xf404_0000,
+    0xf800_0000,
+    0xbf89_fc07,
+    0x3600_00ff,
+    0x0000_03ff,
+    0x3002_0082,
+    0x7e04_02f2,
+    0x7e06_0280,
+    0xbe82_0080,
+    0x0604_04f2,
+    0xd613_0003,
+    0x2009_e102,
+    0xc8c8_0502,
+    0x0506_0703,
+    0x7c98_0088,
+    0x0208_0b03,
+    0x8102_8102,
+    0xbf0a_ff02,
+    0x0000_03e8,
+    0xbfa2_fff5,
+    0xdc6a_0000,
+    0x0000_0401,
+    0xdc52_0800,
+    0x0500_0001,
+    0xbfb0_0000,
+];

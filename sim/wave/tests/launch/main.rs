@@ -10,7 +10,7 @@ mod setup;
 use hsa_abi::KernelDescriptor;
 use rig::launch;
 use sim_isa::Target;
-use sim_wave::{Access, Counters, Fault, FaultKind, Gws, Kernel, Launch, Memory, Region, run};
+use sim_wave::{Access, Counters, Fault, FaultKind, Gws, Jit, Kernel, Launch, Memory, Region, run};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -115,6 +115,28 @@ fn run_on<const N: usize>(
 
 fn fault(code: &[u32], change: impl FnOnce(&mut Launch<'_>)) -> Box<Fault> {
     run_on::<16>(code, 32, 32, change).0.unwrap_err()
+}
+
+/// Of 40 work-items the last eight share a wave with inactive lanes.
+#[test]
+fn compiled_code_does_what_the_interpreter_does() {
+    let run_with = |jit: Jit| {
+        // The load leads out of the smaller buffer.
+        let (fault, stored) = run_on::<64>(kernels::ROUNDS, 40, 40, |launch| launch.jit = jit);
+        let fault = fault.unwrap_err();
+        let faulting = (fault.mnemonic.clone(), fault.pc, fault.wave, stored);
+        let ending = run_on::<1024>(kernels::ROUNDS, 40, 40, |launch| launch.jit = jit);
+        (faulting, ending)
+    };
+    let expected = run_with(Jit::Off);
+    assert_eq!((expected.0.0.as_str(), expected.0.1, expected.0.2), ("global_load_b32", CODE + 4 * 22, 0));
+    let (counters, stored) = &expected.1;
+    // Waits are instructions.
+    assert_eq!(counters.as_ref().unwrap().wave_instructions, 2 * (7 + 8 * 1000 + 3));
+    assert_eq!([stored[0], stored[8]].map(f32::from_bits), [1001.0 * 1001.0, -0.5 * 1001.0]);
+    for jit in [Jit::On, Jit::Always, Jit::Check] {
+        assert_eq!(run_with(jit), expected, "{jit:?}");
+    }
 }
 
 #[test]

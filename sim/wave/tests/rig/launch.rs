@@ -2,7 +2,7 @@
 //! How tests launch kernels.
 
 use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
-use sim_wave::Launch;
+use sim_wave::{Jit, Launch};
 
 /// A launch of `grid` work-items in workgroups of `group`, on one thread, that nothing watches. It has the address of
 /// `arguments`, which must stay where they are until it is over.
@@ -29,6 +29,7 @@ pub fn launch<'a, T>(grid: [u32; 3], group: [u16; 3], arguments: &[T]) -> Launch
         resident: 64,
         gws: None,
         cancel: None,
+        jit: Jit::Always,
         watch: None,
     }
 }

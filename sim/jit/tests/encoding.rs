@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//! Encodings, disassembled by iced-x86; and code that runs.
+
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+use sim_jit::{Assembler, Code, Condition, Gpr, Mask, Mem, Rm, Scalar, Shift, Width, vector};
+
+fn disassembled(build: impl FnOnce(&mut Assembler)) -> Vec<String> {
+    let mut assembler = Assembler::default();
+    build(&mut assembler);
+    let bytes = assembler.finish();
+    let mut formatter = IntelFormatter::new();
+    let decoder = Decoder::new(64, &bytes, DecoderOptions::NONE);
+    let text = |instruction| {
+        let mut text = String::new();
+        formatter.format(&instruction, &mut text);
+        text
+    };
+    decoder.into_iter().map(text).collect()
+}
+
+/// Registers of all halves and quarters of the files, and bases with and without a SIB byte.
+#[test]
+fn vector_instructions_have_their_registers() {
+    let mem = |base| Mem { base, displacement: 0x1234 };
+    let found = disassembled(|a| {
+        a.vector(Width::Zmm, vector::FMADD231_PS, 31, 15, Rm::Reg(16));
+        a.vector(Width::Zmm, vector::ADD_PS, 1, 17, Rm::Mem(mem(Gpr::R13)));
+        a.vector(Width::Zmm, vector::AND, 8, 9, Rm::Broadcast(mem(Gpr::Rbx)));
+        a.vector(Width::Ymm, vector::FMADD213_PS, 15, 1, Rm::Reg(9));
+        a.vector(Width::Ymm, vector::XOR, 2, 14, Rm::Mem(mem(Gpr::R12)));
+        a.load_vector(Width::Zmm, 24, mem(Gpr::R13));
+        a.store_vector(Width::Ymm, mem(Gpr::Rbx), 12);
+        a.move_vector(Width::Zmm, 5, 30);
+        a.blend(Mask(3), 7, 29);
+        a.broadcast(Width::Ymm, 9, mem(Gpr::Rbx));
+        a.broadcast(Width::Zmm, 19, mem(Gpr::Rbx));
+        a.shift_vector(Width::Zmm, Shift::Left, 20, 21, 7);
+        a.shift_vector(Width::Ymm, Shift::Arithmetic, 3, 11, 31);
+        a.ones(Width::Ymm, 10);
+        a.ones(Width::Zmm, 26);
+        a.compare(vector::COMPARE_PS, Mask(2), 18, Rm::Mem(mem(Gpr::R13)), 1, Some(Mask(4)));
+        a.compare(vector::COMPARE_UNSIGNED_D, Mask(5), 3, Rm::Reg(28), 6, None);
+        a.vector(Width::Zmm, vector::SHIFT_LEFT_D, 4, 5, Rm::Reg(6));
+        a.vector(Width::Ymm, vector::MUL_LOW_D, 4, 5, Rm::Reg(6));
+        a.load_mask(Mask(1), mem(Gpr::Rbx));
+        a.store_mask(mem(Gpr::R12), Mask(6));
+        a.zero_upper();
+    });
+    let expected = [
+        "vfmadd231ps zmm31,zmm15,zmm16",
+        "vaddps zmm1,zmm17,[r13+1234h]",
+        "vpandd zmm8,zmm9,[rbx+1234h]{1to16}",
+        "vfmadd213ps ymm15,ymm1,ymm9",
+        "vpxor ymm2,ymm14,[r12+1234h]",
+        "vmovups zmm24,[r13+1234h]",
+        "vmovups [rbx+1234h],ymm12",
+        "vmovaps zmm5,zmm30",
+        "vmovaps zmm7{k3},zmm29",
+        "vbroadcastss ymm9,[rbx+1234h]",
+        "vbroadcastss zmm19,[rbx+1234h]",
+        "vpslld zmm20,zmm21,7",
+        "vpsrad ymm3,ymm11,1Fh",
+        "vpcmpeqd ymm10,ymm10,ymm10",
+        "vpternlogd zmm26,zmm26,zmm26,0FFh",
+        "vcmpltps k2{k4},zmm18,[r13+1234h]",
+        "vpcmpnleud k5,zmm3,zmm28",
+        "vpsllvd zmm4,zmm5,zmm6",
+        "vpmulld ymm4,ymm5,ymm6",
+        "kmovw k1,[rbx+1234h]",
+        "kmovw [r12+1234h],k6",
+        "vzeroupper",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn scalar_instructions_have_their_registers() {
+    let mem = Mem { base: Gpr::R12, displacement: -8 };
+    let found = disassembled(|a| {
+        a.push(Gpr::R14);
+        a.scalar_mem(Scalar::Mov, Gpr::R9, mem);
+        a.scalar_mem(Scalar::Add, Gpr::Rax, Mem { base: Gpr::Rbx, displacement: 16 });
+        a.scalar(Scalar::Xor, Gpr::Rcx, Gpr::R8);
+        a.scalar_constant(Scalar::Sub, Gpr::R10, 5);
+        a.scalar_constant(Scalar::Mov, Gpr::R11, 6);
+        a.move_wide(Gpr::Rdi, Gpr::R12);
+        a.load_wide(Gpr::R13, mem);
+        a.constant_wide(Gpr::Rdx, 0x1234_5678_9abc_def0);
+        a.store(mem, Gpr::R9);
+        a.store_constant(mem, 7);
+        a.add_wide(mem, 3);
+        a.multiply(Gpr::Rax, Gpr::R9);
+        a.shift(Shift::Left, Gpr::Rax, 4);
+        a.shift_by_cl(Shift::Arithmetic, Gpr::R9);
+        a.test(Gpr::Rax);
+        a.compare_byte(mem, 1);
+        a.set(Condition::Below, mem);
+        a.move_if(Condition::NotEqual, Gpr::Rax, Gpr::R9);
+        a.adjust(Gpr::Rsp, -8);
+        a.call(Gpr::Rax);
+        a.pop(Gpr::R14);
+        a.ret();
+    });
+    let expected = [
+        "push r14",
+        "mov r9d,[r12-8]",
+        "add eax,[rbx+10h]",
+        "xor ecx,r8d",
+        "sub r10d,5",
+        "mov r11d,6",
+        "mov rdi,r12",
+        "mov r13,[r12-8]",
+        "mov rdx,123456789ABCDEF0h",
+        "mov [r12-8],r9d",
+        "mov dword ptr [r12-8],7",
+        "add qword ptr [r12-8],3",
+        "imul eax,r9d",
+        "shl eax,4",
+        "sar r9d,cl",
+        "test eax,eax",
+        "cmp byte ptr [r12-8],1",
+        "setb [r12-8]",
+        "cmovne eax,r9d",
+        "add rsp,0FFFFFFFFFFFFFFF8h",
+        "call rax",
+        "pop r14",
+        "ret",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn code_runs_where_it_was_copied() {
+    let mut a = Assembler::default();
+    a.scalar_constant(Scalar::Mov, Gpr::Rax, 5);
+    a.scalar_constant(Scalar::Cmp, Gpr::Rdi, 3);
+    let jump = a.jump_if(Condition::Equal);
+    a.scalar_constant(Scalar::Mov, Gpr::Rax, 9);
+    a.land(jump);
+    a.ret();
+    let code = Code::new(&a.finish()).unwrap();
+    // SAFETY: the code is a function of this type, which changes no register that it must keep.
+    let run: extern "C" fn(u32) -> u32 = unsafe { std::mem::transmute(code.at(0)) };
+    assert_eq!([run(3), run(4)], [5, 9]);
+}
