@@ -313,6 +313,27 @@ mod tests {
         worker.close();
     }
 
+    /// Otherwise it looks at the tasks when it has been idle for [`IDLE`].
+    #[test]
+    fn an_idle_thread_is_woken() {
+        let worker = HostWorker::default();
+        let start = Instant::now();
+        for _ in 0..4 {
+            let (done, finished) = channel();
+            run(&worker, move || done.send(()).unwrap()).unwrap();
+            finished.recv().unwrap();
+            let is_idle = || {
+                let state = worker.0.lock();
+                state.running == 0 && !state.attending
+            };
+            while !is_idle() {
+                std::thread::yield_now();
+            }
+        }
+        assert!(start.elapsed() < 2 * IDLE);
+        worker.close();
+    }
+
     #[test]
     fn a_closed_worker_drops_its_tasks() {
         let worker = HostWorker::default();
