@@ -7,6 +7,7 @@ use crate::fault::{Access, FaultKind};
 use crate::hardware::{PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::micro_op::Stop;
 use crate::wave::{Group, Wave};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads four bytes of host memory.
 ///
@@ -16,6 +17,53 @@ use crate::wave::{Group, Wave};
 pub(super) unsafe fn read_u32(address: u64) -> u32 {
     // SAFETY: by this function's contract; any alignment is allowed.
     unsafe { (address as *const u32).read_unaligned() }
+}
+
+/// Reads dwords of host memory. Aligned pairs are read as a whole, as GPUs do: RCCL's kernels send each dword of data
+/// with a dword that says that it is there (protocol LL), and must not see the second without the first.
+///
+/// # Safety
+/// `address..address + 4 * DWORDS` is mapped and readable.
+#[inline(always)]
+pub(super) unsafe fn read_dwords<const DWORDS: usize>(address: u64) -> [u32; DWORDS] {
+    let mut dwords = [0; DWORDS];
+    for (i, pair) in dwords.chunks_mut(2).enumerate() {
+        let address = address + 8 * i as u64;
+        // SAFETY: by this function's contract; pairs are aligned, and single dwords may have any alignment.
+        unsafe {
+            match pair {
+                [low, high] if address.is_multiple_of(8) => {
+                    let value = AtomicU64::from_ptr(address as *mut u64).load(Ordering::Relaxed);
+                    (*low, *high) = (value as u32, (value >> 32) as u32);
+                }
+                _ => pair.iter_mut().zip(0..).for_each(|(dword, i)| *dword = read_u32(address + 4 * i)),
+            }
+        }
+    }
+    dwords
+}
+
+/// Writes dwords of host memory, aligned pairs as a whole.
+///
+/// # Safety
+/// `address..address + 4 * DWORDS` is mapped and writable.
+#[inline(always)]
+pub(super) unsafe fn write_dwords<const DWORDS: usize>(address: u64, dwords: [u32; DWORDS]) {
+    for (i, pair) in dwords.chunks(2).enumerate() {
+        let address = address + 8 * i as u64;
+        // SAFETY: by this function's contract; pairs are aligned, and single dwords may have any alignment.
+        unsafe {
+            match *pair {
+                [low, high] if address.is_multiple_of(8) => {
+                    let value = u64::from(low) | u64::from(high) << 32;
+                    AtomicU64::from_ptr(address as *mut u64).store(value, Ordering::Relaxed);
+                }
+                _ => pair.iter().zip(0..).for_each(|(&dword, i)| {
+                    ((address + 4 * i) as *mut u32).write_unaligned(dword);
+                }),
+            }
+        }
+    }
 }
 
 /// Checks the access rights of the host lanes, and translates their addresses to host addresses.
@@ -163,5 +211,60 @@ pub(super) fn extend(bytes: &[u8], signed: bool) -> u32 {
         ([byte], true) => i32::from(*byte as i8) as u32,
         (_, false) => u32::from(u16::from_le_bytes([bytes[0], bytes[1]])),
         (_, true) => i32::from(i16::from_le_bytes([bytes[0], bytes[1]])) as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// Writes and reads `DWORDS` dwords at all places of a dword in a pair, and in a dword.
+    fn round_trips<const DWORDS: usize>() {
+        for offset in 0..8 {
+            let mut bytes = [0xee_u64; 4];
+            let address = bytes.as_mut_ptr() as u64 + offset;
+            let values: [u32; DWORDS] = std::array::from_fn(|i| 0x0102_0304 * (i as u32 + 1));
+            // SAFETY: at most 16 bytes from the eighth on, of 32.
+            let (read, byte) = unsafe {
+                write_dwords(address, values);
+                (read_dwords(address), ((address + 4 * DWORDS as u64) as *const u8).read())
+            };
+            let end = offset as usize + 4 * DWORDS;
+            assert_eq!((read, byte), (values, if end % 8 == 0 { 0xee } else { 0 }), "offset {offset}");
+            // SAFETY: as above.
+            let low: Vec<_> = (0..4 * DWORDS as u64).map(|i| unsafe { ((address + i) as *const u8).read() }).collect();
+            assert_eq!(low, values.map(u32::to_le_bytes).concat(), "offset {offset}");
+        }
+    }
+
+    #[test]
+    fn dwords_are_moved_at_any_alignment() {
+        round_trips::<1>();
+        round_trips::<2>();
+        round_trips::<3>();
+        round_trips::<4>();
+    }
+
+    #[test]
+    fn aligned_pairs_of_dwords_are_read_and_written_as_a_whole() {
+        const ROUNDS: u32 = 1 << 20;
+        let memory = [const { AtomicU64::new(0) }; 2];
+        let address = memory.as_ptr() as u64;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    // SAFETY: 16 bytes of atomics.
+                    unsafe { write_dwords(address, [round, round, round, round]) };
+                }
+            });
+            let mut last = 0;
+            while last < ROUNDS {
+                // SAFETY: as above.
+                let [low, high, ..]: [u32; 4] = unsafe { read_dwords(address) };
+                assert_eq!(low, high, "half of a store of 8 bytes was seen");
+                last = low;
+            }
+        });
     }
 }

@@ -4,7 +4,9 @@
 //! Each access has two steps. A [`Space`] computes the addresses of all lanes and the bytes that they may access. Then
 //! a load or store below, common to all spaces, moves the data.
 
-use super::access::{HIGH, LOW, WHOLE, check_host, extend, load_local, place, read_u32, store_local};
+use super::access::{
+    HIGH, LOW, WHOLE, check_host, extend, load_local, place, read_dwords, read_u32, store_local, write_dwords,
+};
 use super::address::{Buffer, ByLane, Flat, Global, Lanes, Scratch, Space, addresses};
 use super::lanes::{all_lanes, each_lane};
 use super::level::{Exec, Level, select};
@@ -132,9 +134,10 @@ fn load_lanes<S: Space, const DWORDS: usize, const L: usize>(
         check_host(wave, group, &lanes, size, Access::Read)?;
         let rows = &mut wave.v[dst..dst + DWORDS];
         for lane in each_lane(lanes.host) {
-            for (i, row) in rows.iter_mut().enumerate() {
-                // SAFETY: `check_host` found this lane's bytes readable.
-                row.0[lane] = unsafe { read_u32(wave.addresses[lane] + 4 * i as u64) };
+            // SAFETY: `check_host` found this lane's bytes readable.
+            let values: [u32; DWORDS] = unsafe { read_dwords(wave.addresses[lane]) };
+            for (row, value) in rows.iter_mut().zip(values) {
+                row.0[lane] = value;
             }
         }
     }
@@ -203,11 +206,9 @@ fn store_lanes<S: Space, const DWORDS: usize, const L: usize>(
         check_host(wave, group, &lanes, size, Access::Write)?;
         let rows = &wave.v[data..data + DWORDS];
         for lane in each_lane(lanes.host) {
-            for (i, row) in rows.iter().enumerate() {
-                let target = (wave.addresses[lane] + 4 * i as u64) as *mut u32;
-                // SAFETY: `check_host` found this lane's bytes writable; any alignment is allowed.
-                unsafe { target.write_unaligned(row.0[lane]) };
-            }
+            let values: [u32; DWORDS] = std::array::from_fn(|i| rows[i].0[lane]);
+            // SAFETY: `check_host` found this lane's bytes writable.
+            unsafe { write_dwords(wave.addresses[lane], values) };
         }
     }
     for lane in each_lane(lanes.beyond) {

@@ -2,7 +2,7 @@
 //! Vector accesses whose active lanes are all in one range of the host's memory, checked as a whole: nearly all of real
 //! kernels. Others take the general way, lane by lane.
 
-use super::access::{HIGH, WHOLE, read_u32};
+use super::access::{HIGH, WHOLE, read_dwords, write_dwords};
 use super::address::Space;
 use super::lanes::each_lane;
 use super::level::{self, Part};
@@ -143,9 +143,8 @@ impl<const L: usize> Span<L> {
     #[inline(always)]
     pub unsafe fn load<const DWORDS: usize>(&self, wave: &mut Wave<L>, dst: usize) {
         if self.pattern == Pattern::Uniform {
-            let values: [u32; DWORDS] =
-                // SAFETY: by this function's contract.
-                std::array::from_fn(|i| unsafe { read_u32(self.address(0) + 4 * i as u64) });
+            // SAFETY: by this function's contract.
+            let values: [u32; DWORDS] = unsafe { read_dwords(self.address(0)) };
             for (i, value) in values.into_iter().enumerate() {
                 wave.put(dst + i, &Row([value; L]));
             }
@@ -192,9 +191,10 @@ impl<const L: usize> Span<L> {
             return;
         }
         for lane in 0..L {
-            for (i, row) in rows[..DWORDS].iter_mut().enumerate() {
-                // SAFETY: by this function's contract.
-                row.0[lane] = unsafe { read_u32(self.address(lane) + 4 * i as u64) };
+            // SAFETY: by this function's contract.
+            let values: [u32; DWORDS] = unsafe { read_dwords(self.address(lane)) };
+            for (row, value) in rows[..DWORDS].iter_mut().zip(values) {
+                row.0[lane] = value;
             }
         }
     }
@@ -221,11 +221,9 @@ impl<const L: usize> Span<L> {
             }
         }
         for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-            for (i, row) in rows.iter().enumerate() {
-                let target = (self.address(lane) + 4 * i as u64) as *mut u32;
-                // SAFETY: by this function's contract; any alignment is allowed.
-                unsafe { target.write_unaligned(row.0[lane]) };
-            }
+            let values: [u32; DWORDS] = std::array::from_fn(|i| rows[i].0[lane]);
+            // SAFETY: by this function's contract.
+            unsafe { write_dwords(self.address(lane), values) };
         }
     }
 
