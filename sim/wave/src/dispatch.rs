@@ -12,7 +12,7 @@ use crate::fault::{Access, Fault, FaultKind};
 use crate::hardware::slot;
 use crate::journal::Journal;
 use crate::kernel::{Code, Kernel};
-use crate::launch::{Counters, Launch, MAX_WORKGROUP, Watch, lds_bytes};
+use crate::launch::{Counters, Launch, MAX_WORKGROUP, Observers, Watch, lds_bytes};
 use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
 use crate::observer::{Held, Observer, Off};
@@ -75,6 +75,21 @@ fn run_program<const L: usize>(
             let checking = Checking::new(checks, kernel, program, launch);
             let counters = dispatch.run(|| checking.observer())?;
             checking.tell();
+            Ok(counters)
+        }
+        Some(Watch::Several(Observers { checks, profile, trace, count, steps })) => {
+            let plan = kernel.plan(program);
+            let checking = checks.map(|checks| Checking::new(checks, kernel, program, launch));
+            let counters = dispatch.run(|| {
+                let count = count.map(|sink| Count::new(program, plan, sink));
+                let steps = steps.map(|sink| Steps::new(program, sink));
+                let trace = trace.map(|listener| Trace::new(&kernel.name, program, plan, listener));
+                let profile = profile.map(|sink| Profile::new(program, plan, sink));
+                (checking.as_ref().map(Checking::observer), (profile, (trace, (count, steps))))
+            })?;
+            if let Some(checking) = &checking {
+                checking.tell();
+            }
             Ok(counters)
         }
         Some(Watch::Debug(debug, checks)) => {

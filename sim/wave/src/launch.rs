@@ -55,8 +55,50 @@ pub enum Watch<'a> {
     Count(&'a dyn TakeTally),
     /// Collects the executed instructions of waves in order.
     Steps(&'a dyn TakeSteps),
+    /// Several observers at once.
+    Several(Observers<'a>),
     /// Runs under a debugger, with checks if any. [`Launch::threads`] is 1.
     Debug(&'a dyn Debug, Option<Checks<'a>>),
+}
+
+/// Observers of one run.
+#[derive(Clone, Copy, Default)]
+pub struct Observers<'a> {
+    /// Checks.
+    pub checks: Option<Checks<'a>>,
+    /// Collects figures of each instruction.
+    pub profile: Option<&'a dyn Collect>,
+    /// Traces the actions of waves.
+    pub trace: Option<&'a dyn Listener>,
+    /// Counts instructions by kind.
+    pub count: Option<&'a dyn TakeTally>,
+    /// Collects the executed instructions of waves in order.
+    pub steps: Option<&'a dyn TakeSteps>,
+}
+
+impl<'a> Observers<'a> {
+    /// Watches with all of them. One by itself has a run loop of its own, which is faster.
+    pub fn watch(self) -> Option<Watch<'a>> {
+        match self {
+            Self { checks: None, profile: None, trace: None, count: None, steps: None } => None,
+            Self { checks: Some(checks), profile: None, trace: None, count: None, steps: None } => {
+                Some(Watch::Checks(checks))
+            }
+            Self { checks: None, profile: Some(sink), trace: None, count: None, steps: None } => {
+                Some(Watch::Profile(sink))
+            }
+            Self { checks: None, profile: None, trace: Some(listener), count: None, steps: None } => {
+                Some(Watch::Trace(listener))
+            }
+            Self { checks: None, profile: None, trace: None, count: Some(sink), steps: None } => {
+                Some(Watch::Count(sink))
+            }
+            Self { checks: None, profile: None, trace: None, count: None, steps: Some(sink) } => {
+                Some(Watch::Steps(sink))
+            }
+            several => Some(Watch::Several(several)),
+        }
+    }
 }
 
 /// Counts of a dispatch.

@@ -54,7 +54,7 @@ pub use hardware::{PRIVATE_APERTURE, SHARED_APERTURE};
 pub use hwreg::hardware_register;
 pub use jit::Jit;
 pub use kernel::Kernel;
-pub use launch::{Counters, Launch, MAX_WORKGROUP, Watch, lds_bytes};
+pub use launch::{Counters, Launch, MAX_WORKGROUP, Observers, Watch, lds_bytes};
 pub use memory::{Caches, Control, Memory, Path, Region, Turn};
 pub use probe::Probe;
 pub use profile::{Collect, Figures};

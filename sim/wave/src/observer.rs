@@ -69,3 +69,50 @@ impl<const L: usize> Observer<L> for Off {
         Ok(())
     }
 }
+
+/// Two observers. The first sees a micro-operation last after it has run, because it may hide the results of loads.
+/// Neither holds workgroups: [`Observer::resume`] and [`Observer::paused`] are not passed on.
+impl<const L: usize, A: Observer<L>, B: Observer<L>> Observer<L> for (A, B) {
+    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>], group: &Group<'_>) {
+        self.0.begin(workgroup, waves, group);
+        self.1.begin(workgroup, waves, group);
+    }
+
+    fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
+        self.0.before(op, wave, group)?;
+        self.1.before(op, wave, group)
+    }
+
+    fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress {
+        self.1.after(op, wave)?;
+        self.0.after(op, wave)
+    }
+
+    fn stuck(&mut self, wave: &Wave<L>, group: &Group<'_>) {
+        self.0.stuck(wave, group);
+        self.1.stuck(wave, group);
+    }
+}
+
+/// An observer that is there or not, with the limits of a pair.
+impl<const L: usize, O: Observer<L>> Observer<L> for Option<O> {
+    fn begin(&mut self, workgroup: [u32; 3], waves: &[Wave<L>], group: &Group<'_>) {
+        if let Some(observer) = self {
+            observer.begin(workgroup, waves, group);
+        }
+    }
+
+    fn before(&mut self, op: u32, wave: &mut Wave<L>, group: &mut Group<'_>) -> Progress {
+        self.as_mut().map_or(Ok(()), |observer| observer.before(op, wave, group))
+    }
+
+    fn after(&mut self, op: u32, wave: &mut Wave<L>) -> Progress {
+        self.as_mut().map_or(Ok(()), |observer| observer.after(op, wave))
+    }
+
+    fn stuck(&mut self, wave: &Wave<L>, group: &Group<'_>) {
+        if let Some(observer) = self {
+            observer.stuck(wave, group);
+        }
+    }
+}

@@ -19,7 +19,7 @@ use sim_wave::Jit;
 use checks::CheckConfig;
 use debug::DebugConfig;
 use profile::ProfileConfig;
-use trace::{Detail, TraceConfig};
+use trace::TraceConfig;
 
 /// Settings, read once at the first `hsa_init`.
 #[derive(Debug)]
@@ -159,28 +159,17 @@ fn checks() -> Result<CheckConfig, String> {
     Ok(CheckConfig { fatal, output, ..asked.transpose()?.unwrap_or_default() })
 }
 
-/// Reads the profile's file. Checks and profiles both observe the running kernel, and only one observer is possible.
+/// Reads the profile's file.
 fn profile() -> Result<Option<ProfileConfig>, String> {
     let Some(path) = env::var_os("HSA_SIM_PROFILE") else { return Ok(None) };
-    let wanted = ProfileConfig::new(path.clone().into())
-        .map_err(|error| format!("HSA_SIM_PROFILE={}: {error}", path.display()))?;
-    match env::var_os("HSA_SIM_CHECK") {
-        None => Ok(Some(wanted)),
-        Some(_) => Err("HSA_SIM_PROFILE and HSA_SIM_CHECK cannot both be set".into()),
-    }
+    let wanted = ProfileConfig::new(path.clone().into());
+    wanted.map(Some).map_err(|error| format!("HSA_SIM_PROFILE={}: {error}", path.display()))
 }
 
-/// Reads the events to trace. Traces of waves and instructions observe the running kernel, as checks and profiles do.
+/// Reads the events to trace.
 fn trace() -> Result<Option<TraceConfig>, String> {
     let Some(text) = variable("HSA_SIM_TRACE")? else { return Ok(None) };
-    let asked = TraceConfig::parse(&text).map_err(|error| format!("HSA_SIM_TRACE={text}: {error}"))?;
-    let others = ["HSA_SIM_CHECK", "HSA_SIM_PROFILE"];
-    match others.into_iter().find(|name| env::var_os(name).is_some()) {
-        Some(other) if asked.detail > Detail::Kernel => {
-            Err(format!("HSA_SIM_TRACE={text} and {other} cannot both be set"))
-        }
-        _ => Ok(Some(asked)),
-    }
+    TraceConfig::parse(&text).map(Some).map_err(|error| format!("HSA_SIM_TRACE={text}: {error}"))
 }
 
 /// Reads the debugger's user. The debugger observes the running kernel beside checks, but not beside others; delayed

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use hsa_abi::{HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaStatus, KernelDispatchPacket};
 use sim_isa::Target;
-use sim_wave::{Caches, Fault, FaultKind, Finding, Launch, Memory, Region, Sink, Watch};
+use sim_wave::{Caches, Fault, FaultKind, Finding, Launch, Memory, Observers, Region, Sink, Watch};
 
 use crate::machine::Machine;
 use crate::machine::agent_id::AgentIndex;
@@ -143,33 +143,30 @@ pub fn dispatch(
         race,
     };
     let profile = machine.profiles.begin();
-    let profiling = profile.as_ref().map(|profile| Watch::Profile(profile));
     let source = |pc| loaded.source(pc);
     let trace = machine.config.trace.as_ref().and_then(|asked| {
         let of = format!("dispatch {id} of {}", queue.describe());
         asked.begin((&loaded.name, &source), packet, &of)
     });
-    let tracing = trace.as_ref().and_then(|trace| trace.listener()).map(Watch::Trace);
-    let watch = match &debugged {
-        Some(debugged) => Some(Watch::Debug(debugged, findings.checks())),
-        None => findings.checks().map(Watch::Checks).or(profiling).or(tracing),
-    };
     let performance = &machine.agents[queue.agent.0].performance;
     let instructions = performance.wants_instructions(queue.id).then(Instructions::default);
-    if instructions.is_some() && watch.is_some() {
-        let text = "hardware counters of instructions count none beside HSA_SIM_CHECK, HSA_SIM_DEBUG, \
-                    HSA_SIM_PROFILE or HSA_SIM_TRACE";
-        return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
-    }
     let traces = &machine.agents[queue.agent.0].thread_trace;
     let follower = traces.follow(queue.id, packet);
-    if follower.is_some() && (watch.is_some() || instructions.is_some()) {
-        let text = "thread traces have no instructions beside hardware counters of them, HSA_SIM_CHECK, \
-                    HSA_SIM_DEBUG, HSA_SIM_PROFILE or HSA_SIM_TRACE";
-        return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
-    }
-    let watch = watch.or(instructions.as_ref().map(|instructions| Watch::Count(instructions)));
-    let watch = watch.or(follower.as_ref().map(|follower| Watch::Steps(follower)));
+    let watch = match &debugged {
+        Some(_) if instructions.is_some() || follower.is_some() => {
+            let text = "hardware counters and thread traces have no instructions beside HSA_SIM_DEBUG";
+            return Err(Failure::new(HsaStatus::ERROR, text.to_owned()));
+        }
+        Some(debugged) => Some(Watch::Debug(debugged, findings.checks())),
+        None => Observers {
+            checks: findings.checks(),
+            profile: profile.as_ref().map(|profile| profile as _),
+            trace: trace.as_ref().and_then(|trace| trace.listener()),
+            count: instructions.as_ref().map(|instructions| instructions as _),
+            steps: follower.as_ref().map(|follower| follower as _),
+        }
+        .watch(),
+    };
     let gpu = machine.agents[queue.agent.0].gpu.as_ref();
     let demand = occupancy::Demand {
         lanes: kernel.lanes(target),
