@@ -64,7 +64,7 @@ pub struct Config {
 const PREFIX: &str = "HSA_SIM_";
 
 /// Variables' names without the prefix, including those of [`crate::inject`] and of the aqlprofile library.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "AGENTS",
     "CHECK",
     "CHECK_FATAL",
