@@ -55,7 +55,7 @@ fn run(file: &Path, arguments: &str, commands: &str) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// What is told between a command and the next one.
+/// The text between a command and the next one.
 #[track_caller]
 fn after<'a>(told: &'a str, command: &str) -> &'a str {
     let (_, rest) = told.split_once(&format!("(sim) {command}\n")).unwrap_or_else(|| panic!("{command}: {told}"));

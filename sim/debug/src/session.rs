@@ -478,7 +478,7 @@ fn behind_call(code: &Code, is_call: bool, index: usize) -> Option<u64> {
     if is_call { code.instructions.get(index + 1).map(|it| it.pc) } else { None }
 }
 
-/// Those of the breakpoints whose conditions hold. A condition that cannot be evaluated holds.
+/// The met breakpoints whose conditions hold. A condition that cannot be evaluated holds.
 fn true_ones(core: &Core, met: &[u32], at: &mut dyn Stopped) -> Vec<u32> {
     let (wave, lane) = (at.wave(), core.lane);
     let holds = |breakpoint: &&Breakpoint| {
