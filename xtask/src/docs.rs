@@ -355,8 +355,8 @@ impl Names {
         self.0.entry(kind).or_default().extend(names.into_iter().map(Into::into));
     }
 
-    /// Adds the names in a source file of the software GPU: literals `"HSA_SIM_…"`, the arrays of checks and of costs, and
-    /// the text that lists agent settings. Tests at the file's end do not count.
+    /// Adds the names in a source file of the software GPU: literals `"HSA_SIM_…"`, the arrays of checks and of costs,
+    /// and the text that lists agent settings. Tests at the file's end do not count.
     fn add_sim(&mut self, source: &str) {
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         for literal in source.split('"').skip(1).step_by(2) {

@@ -467,8 +467,8 @@ fn pages(ptr: *mut c_void, size: usize) -> Result<Range<u64>, HsaStatus> {
     }
 }
 
-/// Gives agents access to program memory from outside of HSA, and sets its attributes; see [`crate::machine::memory::svm`].
-/// Sets all attributes or none.
+/// Gives agents access to program memory from outside of HSA, and sets its attributes; see
+/// [`crate::machine::memory::svm`]. Sets all attributes or none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_svm_attributes_set(
     ptr: *mut c_void,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The clocks: the system's, which counts nanoseconds since boot, and the GPUs', which they write to signals and memory.
+//! The clocks: the system's, which counts nanoseconds since boot, and the GPUs', which they write to signals and
+//! memory.
 //!
-//! With `HSA_SIM_CLOCK=instructions`, a GPU's clock stands still in a packet but for its kernels, of which each executed
-//! instruction takes a nanosecond: [`CountedTime`].
+//! With `HSA_SIM_CLOCK=instructions`, a GPU's clock stands still in a packet but for its kernels, of which each
+//! executed instruction takes a nanosecond: [`CountedTime`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,8 +2,8 @@
 //! Host code of hot programs, by templates: docs/design/jit.md.
 //!
 //! A block is a straight line of micro-operations. Its code keeps all state in the [`Wave`], as the interpreter does,
-//! and calls the handler of each op that has no template. So the interpreter may take over, or give way, between any two
-//! ops.
+//! and calls the handler of each op that has no template. So the interpreter may take over, or give way, between any
+//! two ops.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod emit;

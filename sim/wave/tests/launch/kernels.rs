@@ -700,8 +700,8 @@ pub const GWS_BARRIER: &[u32] = &[
     0xbfb0_0000,
 ];
 
-/// A thousand rounds of vector arithmetic, with a compare and a select. Then each work-item stores a number, and loads one
-/// 2048 bytes from there.
+/// A thousand rounds of vector arithmetic, with a compare and a select. Then each work-item stores a number, and loads
+/// one 2048 bytes from there.
 ///
 /// ```text
 /// s_load_b64 s[0:1], s[0:1], null
