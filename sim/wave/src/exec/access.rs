@@ -231,7 +231,7 @@ mod tests {
                 (read_dwords(address), ((address + 4 * DWORDS as u64) as *const u8).read())
             };
             let end = offset as usize + 4 * DWORDS;
-            assert_eq!((read, byte), (values, if end % 8 == 0 { 0xee } else { 0 }), "offset {offset}");
+            assert_eq!((read, byte), (values, if end.is_multiple_of(8) { 0xee } else { 0 }), "offset {offset}");
             // SAFETY: as above.
             let low: Vec<_> = (0..4 * DWORDS as u64).map(|i| unsafe { ((address + i) as *const u8).read() }).collect();
             assert_eq!(low, values.map(u32::to_le_bytes).concat(), "offset {offset}");
