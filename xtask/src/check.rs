@@ -45,7 +45,8 @@ pub fn run(layout: &Layout, steps: &Steps) -> Result<()> {
 }
 
 /// Packages that programs outside of this project can use, in the order in which they are published.
-const PUBLISHED: [&str; 6] = ["hsa-abi", "amdgpu-code-object", "sim-isa", "sim-wave", "sim-debug", "hsa-sim"];
+const PUBLISHED: [&str; 7] =
+    ["hsa-abi", "amdgpu-code-object", "sim-isa", "sim-jit", "sim-wave", "sim-debug", "hsa-sim"];
 
 /// Packs [`PUBLISHED`] as for crates.io, without a build, and checks that each holds its licence and its read-me.
 fn packaging(layout: &Layout, steps: &Steps) -> Result<()> {
