@@ -222,11 +222,14 @@ fn a_rank_that_leaves_ends_the_others_waits() {
 
 #[test]
 fn an_abort_reaches_all_ranks() {
+    // A rank that has gone refuses connections: another one that is told later would see that instead of the abort.
+    let all_have_ended = std::sync::Barrier::new(3);
     on_processes(3, |communicator| {
         if communicator.rank() == 2 {
             communicator.abort(&status!(DATA_LOSS, "on purpose"));
         }
         let sum = perform(&communicator, operation(Kind::AllReduce, Element::U32, 1), &words([1]), 4);
+        all_have_ended.wait();
         let text = sum.unwrap_err().to_string();
         assert!(text.contains("on purpose"), "{text}");
     });
