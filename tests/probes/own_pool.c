@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A pool of the application's own, of two blocks, for two queues: a third
-// allocation waits until a block is given back.
+// allocation waits until a block is given back, and for its last use.
 //
 // expect first and second on two queues: OK
 // expect third while both are used: DEADLINE_EXCEEDED
-// expect[amdgpu_rs] third afterwards: OK -- it waits for memory, and then for its last use
-// expect[amdgpu] third afterwards: RESOURCE_EXHAUSTED -- it waits for memory, and then asks for a flag
+// expect third afterwards: OK
 // expect last word: 7
 
 #include "iree/hal/memory/fixed_block_pool.h"
@@ -39,7 +38,7 @@ PROBE(own_pool) {
   // All blocks are in use until the first is given back.
   iree_hal_semaphore_t* third = probe_semaphore(device.device);
   status = iree_hal_device_queue_alloca(device.device, 2, NONE, AT(third, 1), pool, probe_device_local(), SIZE,
-                                        IREE_HAL_ALLOCA_FLAG_NONE, &buffers[2]);
+                                        IREE_HAL_ALLOCA_FLAG_ALLOW_POOL_WAIT_FRONTIER, &buffers[2]);
   if (iree_status_is_ok(status)) {
     status = iree_hal_semaphore_wait(third, 1, iree_make_timeout_ms(100), IREE_ASYNC_WAIT_FLAG_NONE);
   }
@@ -53,11 +52,10 @@ PROBE(own_pool) {
   }
   // A buffer of one queue is written by the other.
   iree_hal_buffer_t* seen = probe_buffer(device.device, SIZE);
-  iree_hal_buffer_t* last = probe_is_ours() ? buffers[2] : buffers[1];
   const uint32_t seven = 7;
-  REQUIRE(iree_hal_device_queue_fill(device.device, 1, NONE, AT(ready, 4), last, 0, SIZE, &seven, sizeof(seven),
+  REQUIRE(iree_hal_device_queue_fill(device.device, 1, NONE, AT(ready, 4), buffers[2], 0, SIZE, &seven, sizeof(seven),
                                      IREE_HAL_FILL_FLAG_NONE));
-  REQUIRE(iree_hal_device_queue_copy(device.device, 2, AT(ready, 4), AT(ready, 5), last, 0, seen, 0, SIZE,
+  REQUIRE(iree_hal_device_queue_copy(device.device, 2, AT(ready, 4), AT(ready, 5), buffers[2], 0, seen, 0, SIZE,
                                      IREE_HAL_COPY_FLAG_NONE));
   REQUIRE(WAIT(ready, 5));
   fact("last word", "%u", probe_read(seen, SIZE / 4 - 1));
