@@ -34,6 +34,17 @@ fn registers(target: Target, name: &str, lanes: u32) -> (u32, u32) {
     if lanes == 32 { (total, granule) } else { (total / 2, granule / 2) }
 }
 
+/// Bytes of the blocks in which a unit's LDS is allocated (`getLDSAllocGranule` of LLVM 24's `TargetParser`;
+/// AMDGPUUsage, `GRANULATED_LDS_SIZE`). gfx10.3, gfx11 and gfx12.0 allocate twice what registers count in.
+fn lds_granule(target: Target) -> u32 {
+    match target {
+        Target::Gfx950 => 1280,
+        Target::Gfx1250 => 2048,
+        Target::Gfx1030 | Target::Gfx11 | Target::Gfx1150 | Target::Gfx1200 => 1024,
+        _ => 512,
+    }
+}
+
 /// Number of workgroups of a dispatch that fit on the GPU together, at least one. Assumes that no other dispatch runs.
 pub fn resident(gpu: &Gpu, target: Target, packet: &KernelDispatchPacket, demand: Demand) -> u64 {
     let items: u32 = packet.workgroup_size.iter().map(|&size| u32::from(size)).product();
@@ -45,7 +56,8 @@ pub fn resident(gpu: &Gpu, target: Target, packet: &KernelDispatchPacket, demand
     let by_waves = slots / waves;
     // A workgroup of several waves takes one of so many barriers.
     let by_barriers = if waves > 1 { 16 * together } else { u32::MAX };
-    let by_lds = (together * sim_wave::lds_bytes(target)).checked_div(packet.group_segment_size).unwrap_or(u32::MAX);
+    let lds = packet.group_segment_size.next_multiple_of(lds_granule(target));
+    let by_lds = (together * sim_wave::lds_bytes(target)).checked_div(lds).unwrap_or(u32::MAX);
     let each = by_waves.min(by_barriers).min(by_lds).max(1);
     u64::from((gpu.compute_units / together).max(1)) * u64::from(each)
 }
@@ -81,6 +93,9 @@ mod tests {
         let gfx9 = Demand { lanes: 64, registers: 128, has_two_units: false };
         assert_eq!(workgroups("gfx942:cus=10", (256, 0), gfx9), 10 * 4);
         assert_eq!(workgroups("gfx906:cus=10", (256, 0), gfx9), 10 * 2);
+        // 160 KiB are 128 blocks of 1280 bytes: 16 of them fit 8 times, 17 of them 7 times.
+        let wide = |lds| workgroups("gfx950:cus=1", (64, lds), Demand { registers: 8, ..gfx9 });
+        assert_eq!((wide(16 * 1280), wide(16 * 1280 + 1)), (8, 7));
         // A workgroup that one unit could not hold runs alone on it.
         assert_eq!(workgroups("gfx906:cus=10", (1024, 0), Demand { registers: 256, ..gfx9 }), 10);
     }
