@@ -13,6 +13,7 @@ use crate::error::{Context, Error, Result};
 use crate::hsa::{Hsa, SimStats};
 use crate::layout::Layout;
 use crate::process::{self, Ended};
+use crate::rocm;
 use crate::steps::Step;
 use crate::target::Target;
 
@@ -30,6 +31,8 @@ pub enum Backend<'a> {
     Gpu(&'a Target),
     /// A GPU, with code for IREE's HIP driver.
     Hip(&'a Target),
+    /// The same code on IREE's HIP driver, as PyPI's runtime has it, in the root of `cargo xtask rocm`.
+    HipDriver(&'a Target),
     /// [`DEVICES`] devices on GPUs, which take the list's entries in turn. An entry is the part of a device's URI after
     /// `amdgpu_rs://`, and may name several GPUs.
     GpuDevices(&'a Target, &'a [&'a str]),
@@ -47,7 +50,7 @@ impl<'a> Backend<'a> {
             Self::Gpu(target) => {
                 vec!["--iree-hal-target-device=amdgpu".to_owned(), format!("--iree-rocm-target={target}")]
             }
-            Self::Hip(target) => {
+            Self::Hip(target) | Self::HipDriver(target) => {
                 vec!["--iree-hal-target-device=hip".to_owned(), format!("--iree-rocm-target={target}")]
             }
             Self::GpuDevices(target, _) => {
@@ -61,6 +64,7 @@ impl<'a> Backend<'a> {
         match self {
             Self::Cpu | Self::CpuDevices => "local-sync",
             Self::Gpu(_) | Self::Hip(_) | Self::GpuDevices(..) => "amdgpu_rs",
+            Self::HipDriver(_) => "hip",
         }
     }
 
@@ -71,7 +75,7 @@ impl<'a> Backend<'a> {
             Self::GpuDevices(_, list) => {
                 list.iter().cycle().take(DEVICES).map(|part| format!("{}://{part}", self.device())).collect()
             }
-            Self::Cpu | Self::Gpu(_) | Self::Hip(_) => vec![self.device().to_owned()],
+            Self::Cpu | Self::Gpu(_) | Self::Hip(_) | Self::HipDriver(_) => vec![self.device().to_owned()],
         }
     }
 
@@ -79,7 +83,9 @@ impl<'a> Backend<'a> {
     pub fn gpu(self) -> Option<&'a Target> {
         match self {
             Self::Cpu | Self::CpuDevices => None,
-            Self::Gpu(target) | Self::Hip(target) | Self::GpuDevices(target, _) => Some(target),
+            Self::Gpu(target) | Self::Hip(target) | Self::HipDriver(target) | Self::GpuDevices(target, _) => {
+                Some(target)
+            }
         }
     }
 }
@@ -98,7 +104,7 @@ impl fmt::Display for Backend<'_> {
         match self {
             Self::Cpu | Self::CpuDevices => f.write_str("the CPU"),
             Self::Gpu(target) | Self::GpuDevices(target, _) => target.fmt(f),
-            Self::Hip(target) => write!(f, "{target} by HIP"),
+            Self::Hip(target) | Self::HipDriver(target) => write!(f, "{target} by HIP"),
         }
     }
 }
@@ -111,7 +117,7 @@ pub fn compile(layout: &Layout, step: &Step, source: &Path, backend: Backend) ->
     let folder = layout.of_compiler("modules").join(match backend {
         Backend::Cpu | Backend::CpuDevices => "cpu".to_owned(),
         Backend::Gpu(target) | Backend::GpuDevices(target, _) => target.to_string(),
-        Backend::Hip(target) => format!("{target}-hip"),
+        Backend::Hip(target) | Backend::HipDriver(target) => format!("{target}-hip"),
     });
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
     let name = source.file_stem().unwrap_or_default();
@@ -168,7 +174,10 @@ impl Call<'_> {
                 fs::remove_file(stale).context(|| format!("removing {}", stale.display()))?;
             }
         }
-        let mut command = layout.command(layout.tool("iree-run-module"));
+        let mut command = match backend {
+            Backend::HipDriver(target) => hip_command(layout, target)?,
+            _ => layout.command(layout.tool("iree-run-module")),
+        };
         command
             .args(backend.devices().iter().map(|device| format!("--device={device}")))
             .arg(format!("--module={}", self.module.display()))
@@ -180,7 +189,9 @@ impl Call<'_> {
             command.arg(format!("--output=+{}", self.output.display()));
         }
         let mut is_on_sim = false;
-        if let Some(target) = backend.gpu() {
+        if let Backend::HipDriver(_) = backend {
+            self.conditions.apply_check(&mut command);
+        } else if let Some(target) = backend.gpu() {
             command.envs(self.variables.iter().copied());
             self.conditions.apply(&mut command);
             hsa.apply(layout, target, &mut command);
@@ -200,4 +211,16 @@ impl Call<'_> {
         let tail = lines[lines.len().saturating_sub(5)..].join("\n      ");
         Err(Error::Failed(format!("{} ended with {how}:\n      {tail}", backend.device())))
     }
+}
+
+/// `iree-run-module` of PyPI's runtime with Debian's HIP, in the root of `cargo xtask rocm`; its arguments follow.
+fn hip_command(layout: &Layout, target: &Target) -> Result<Command> {
+    let versions = layout.venv_program("../lib");
+    let versions = fs::read_dir(&versions).context(|| format!("reading {}", versions.display()))?;
+    let tool = "site-packages/iree/_runtime_libs/iree-run-module";
+    let mut tools = versions.flatten().map(|version| version.path().join(tool));
+    let tool = tools.find(|path| path.exists()).ok_or_else(|| Error::setup("no iree-base-runtime in build/venv"))?;
+    let mut command = rocm::enter(layout, target, &layout.root);
+    command.arg(tool).arg("--hip_dylib_path=/usr/lib/x86_64-linux-gnu");
+    Ok(command)
 }

@@ -173,6 +173,9 @@ enum Command {
         /// Runs real networks from PyPI packages, which are downloaded, instead, and compares them with onnxruntime
         #[arg(long, conflicts_with = "hsa")]
         onnx: bool,
+        /// Compares with IREE's own HIP driver, bit by bit, in place of the CPU; takes ROCm's programs from `rocm`
+        #[arg(long, conflicts_with_all = ["hsa", "onnx", "queues"])]
+        hip: bool,
         /// Runs only the networks that match, e.g. 'silero-*'
         #[arg(long, value_name = "GLOB", default_value = "*", requires = "onnx")]
         filter: String,
@@ -524,7 +527,7 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
                 Reads::Ocr => onnx::ocr::run(&layout, &steps, &target.target, &hsa.hsa, image.as_deref())?,
             }
         }
-        Command::Models { target, hsa, onnx, filter, conditions } => {
+        Command::Models { target, hsa, onnx, hip, filter, conditions } => {
             conditions.check_hsa(&hsa.hsa)?;
             target.iter().try_for_each(|target| target.check_compiled(&hsa.hsa))?;
             setup::everything(&layout, &steps, Build::Tools)?;
@@ -537,6 +540,13 @@ fn perform(arguments: Arguments) -> Result<ExitCode> {
                     &conditions,
                     &filter,
                 )?
+            } else if hip {
+                rocm::runtime(&layout, &steps)?;
+                let mut total = Tally::default();
+                for target in &targets_or(target, &rocm::TARGETS)? {
+                    total += models::run_beside_hip(&layout, &steps, target, &conditions)?;
+                }
+                total
             } else {
                 let all = [configurations::TARGETS.as_slice(), &tiers::MODELS_TARGETS].concat();
                 let mut total = Tally::default();

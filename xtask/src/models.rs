@@ -129,6 +129,9 @@ struct Run<'a> {
 /// Part of the driver's error about memory that a GPU has no access to.
 const REFUSAL: &str = "has no access to the memory of the buffer";
 
+/// Part of the HIP driver's error about an empty buffer.
+const HIP_REFUSAL: &str = "allocations must be >0 bytes";
+
 impl<'a> Run<'a> {
     /// Returns all runs that `target` has enough GPUs for. If `target` is one GPU without settings, on the sim's own
     /// library, each run gets as many of it as it needs. Debian's ROCR is excluded: at the end of a process with eight
@@ -285,6 +288,70 @@ pub fn run_configured(
     Ok((tally, seconds))
 }
 
+/// Runs the models for one device by this driver and by IREE's HIP driver, with the same code, and prints one line for
+/// each. Results that differ in a bit fail.
+///
+/// # Errors
+/// When the list cannot be read, or HIP cannot be had; a model that fails is counted.
+pub fn run_beside_hip(layout: &Layout, steps: &Steps, target: &Target, conditions: &Conditions) -> Result<Tally> {
+    let models = read_models(layout)?;
+    let work = layout.build.join("models");
+    fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
+    let place = Place { hsa: &Hsa::Sim, variables: &[], conditions };
+    let results = steps.step(&format!("Models on {target} beside IREE's HIP driver{conditions}"), |step| {
+        if let Some(refusal) = refusal(layout, step, target)? {
+            return Err(Error::setup(format!("iree-compile: {refusal}")));
+        }
+        let run = |model: &Model| {
+            step.note(&model.name);
+            timed(|| run_on_both(layout, step, &place, model, target, &work))
+        };
+        Ok(models.iter().map(run).collect::<Vec<_>>())
+    })?;
+    let mut tally = Tally::default();
+    for (model, (result, time)) in models.iter().zip(results) {
+        steps.record(&format!("models on {target} beside HIP{conditions}"), &model.name, (&result).into(), Some(time));
+        match result {
+            Ok(how) => {
+                tally.passed += 1;
+                println!("  ok      {:36} {how}", model.name);
+            }
+            Err(error) => {
+                tally.failed += 1;
+                println!("  FAILED  {:36} {error}", model.name);
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn run_on_both(
+    layout: &Layout,
+    step: &Step,
+    place: &Place,
+    model: &Model,
+    target: &Target,
+    work: &Path,
+) -> Result<&'static str> {
+    let inputs = model.make_inputs(work)?;
+    let results = |backend| {
+        call(layout, step, place, model, &inputs, backend, work)?;
+        let output = output(model, backend, work);
+        fs::read(&output).context(|| format!("reading {}", output.display()))
+    };
+    let ours = results(Backend::Hip(target))?;
+    let is_empty = model.inputs.iter().any(|input| input.shape.contains(&0));
+    match results(Backend::HipDriver(target)) {
+        Err(Error::Failed(text)) if is_empty && text.contains(HIP_REFUSAL) => {
+            Ok("the HIP driver refuses empty buffers")
+        }
+        Err(error) => Err(error),
+        Ok(_) if is_empty => Err(Error::Failed("the HIP driver now takes empty buffers: compare them".to_owned())),
+        Ok(theirs) if theirs == ours => Ok("the same bits"),
+        Ok(_) => Err(Error::Failed("the drivers' results differ".to_owned())),
+    }
+}
+
 fn run_models(layout: &Layout, step: &Step, runs: &[Run], place: &Place) -> Result<Vec<Outcome>> {
     let work = layout.build.join("models");
     fs::create_dir_all(&work).context(|| format!("making {}", work.display()))?;
@@ -330,23 +397,9 @@ fn refusal(layout: &Layout, step: &Step, target: &Target) -> Result<Option<Strin
 fn run_model(layout: &Layout, step: &Step, place: &Place, run: &Run, work: &Path) -> Result<Agreement> {
     let model = run.model;
     let inputs = model.make_inputs(work)?;
-    let source = layout.root.join("models").join(&model.file);
     let call = |backend: Backend| {
-        let output = work.join(format!("{}.{}.npy", model.name, backend.device()));
-        let stats = work.join(format!("{}.stats.json", model.name));
-        let module = compile(layout, step, &source, backend)?;
-        let call = Call {
-            module: &module,
-            function: &model.function,
-            inputs: &inputs,
-            output: &output,
-            results: model.results,
-            stats: &stats,
-            variables: place.variables,
-            conditions: place.conditions,
-        };
-        let counts = call.run(layout, step, backend, place.hsa)?;
-        Ok::<_, Error>((Array::read_all(&output)?, counts))
+        let counts = call(layout, step, place, model, &inputs, backend, work)?;
+        Ok::<_, Error>((Array::read_all(&output(model, backend, work))?, counts))
     };
     let (cpu, gpu) = match model.device {
         _ if !run.devices.is_empty() => (Backend::CpuDevices, Backend::GpuDevices(&run.machine, &run.devices)),
@@ -364,6 +417,35 @@ fn run_model(layout: &Layout, step: &Step, place: &Place, run: &Run, work: &Path
     let (actual, stats) = call(gpu)?;
     let largest = compare(&actual, &expected, &model.tolerance).map_err(Error::Failed)?;
     Ok(Agreement { largest, stats })
+}
+
+/// File of the model's results by the driver of `backend`.
+fn output(model: &Model, backend: Backend, work: &Path) -> PathBuf {
+    work.join(format!("{}.{}.npy", model.name, backend.device()))
+}
+
+/// Compiles the model and calls its function. Returns the sim's counts.
+fn call(
+    layout: &Layout,
+    step: &Step,
+    place: &Place,
+    model: &Model,
+    inputs: &[PathBuf],
+    backend: Backend,
+    work: &Path,
+) -> Result<Option<SimStats>> {
+    let module = compile(layout, step, &layout.root.join("models").join(&model.file), backend)?;
+    let call = Call {
+        module: &module,
+        function: &model.function,
+        inputs,
+        output: &output(model, backend, work),
+        results: model.results,
+        stats: &work.join(format!("{}.stats.json", model.name)),
+        variables: place.variables,
+        conditions: place.conditions,
+    };
+    call.run(layout, step, backend, place.hsa)
 }
 
 /// The SplitMix64 generator of the list's head comment.

@@ -28,6 +28,8 @@ pub use suites::{Suite, run_sample, test};
 const ENTER: &str = include_str!("enter.sh");
 /// The release of ROCR that HIP 5.7 runs on: it knows no generic targets.
 const RELEASE: &str = "6.2";
+/// GPUs that both HIP 5.7 and IREE's compiler know.
+pub const TARGETS: [&str; 4] = ["gfx908", "gfx90a", "gfx942", "gfx1100"];
 /// Time limit of a kernel, unless the user sets one.
 const KERNEL_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -52,6 +54,14 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, check: Option<&str>,
     limit_kernels(&mut command, KERNEL_LIMIT);
     let error = command.exec();
     Err(Error::setup(format!("running `{}`: {error}", process::display(&command))))
+}
+
+/// Fills the root with HIP's runtime.
+///
+/// # Errors
+/// When the packages cannot be had.
+pub fn runtime(layout: &Layout, steps: &Steps) -> Result<()> {
+    root::ensure(layout, steps, Set::Runtime)
 }
 
 /// Fills the root with RCCL.

@@ -22,6 +22,8 @@ const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 /// A set of packages, as apt's arguments. Their dependencies come along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
+    /// HIP's runtime alone.
+    Runtime,
     /// HIP's compiler, and programs that show the GPUs.
     Compiler,
     /// rocRAND and its tests.
@@ -33,6 +35,7 @@ pub enum Set {
 impl Set {
     fn name(self) -> &'static str {
         match self {
+            Self::Runtime => "runtime",
             Self::Compiler => "compiler",
             Self::RocRand => "rocrand",
             Self::Rccl => "rccl",
@@ -41,6 +44,7 @@ impl Set {
 
     fn packages(self) -> &'static [&'static str] {
         match self {
+            Self::Runtime => &[],
             Self::Compiler => &["hipcc=5.7.1-6+deb13u1", "rocminfo=6.1.2-2", "libc6-dev", "grep", "sed"],
             Self::RocRand => &["librocrand1-tests=5.7.1-6"],
             Self::Rccl => &["librccl1-tests=5.4.3-3+b1"],
