@@ -12,14 +12,28 @@ const ELF: &[u8] = b"\x7fELF\x02\x01";
 /// Beginning of a bundle that clang has compressed.
 const COMPRESSED: &[u8] = b"CCOB";
 
-/// A code object, with the GPU of the sim that runs it.
+/// A code object, with the GPUs of the sim that run it.
 pub struct Code<'a> {
     /// The ELF file.
     pub bytes: &'a [u8],
     /// Its kernels.
     pub metadata: Metadata,
-    /// Value of `HSA_SIM_AGENTS` for a GPU that runs it, or the processor that no GPU of the sim is.
-    pub agent: Result<String, Processor>,
+    /// Processor that it is for.
+    processor: Processor,
+    /// Values of `HSA_SIM_AGENTS` for the GPUs that run it: one, or the members of a generic target. Can be empty.
+    pub agents: Vec<&'static str>,
+}
+
+impl Code<'_> {
+    /// The given GPU if it runs the code object, or the first one that does if none is given.
+    fn agent(&self, given: Option<&str>) -> Option<&'static str> {
+        self.agents.iter().copied().find(|name| given.is_none_or(|given| given == *name))
+    }
+
+    /// Rank among code objects that a GPU runs: code for one GPU comes before code for its generic target.
+    fn rank(&self) -> bool {
+        matches!(self.processor, Processor::Generic { .. })
+    }
 }
 
 /// Finds all code objects for AMD GPUs in a file.
@@ -69,17 +83,27 @@ fn parse(bytes: &[u8]) -> Result<(Code<'_>, usize), String> {
     let bytes = &bytes[..size];
     let code = CodeObject::parse(bytes).map_err(|error| error.to_string())?;
     let metadata = code.metadata().map_err(|error| error.to_string())?;
-    Ok((Code { bytes, metadata, agent: agent_for(&code.target) }, size))
+    let processor = code.target.processor;
+    Ok((Code { bytes, metadata, processor, agents: agents_for(processor) }, size))
 }
 
-/// Value of `HSA_SIM_AGENTS` for a GPU of the sim that runs code for `target`.
-fn agent_for(target: &TargetId) -> Result<String, Processor> {
-    let runs = |name: &&str| {
+/// Values of `HSA_SIM_AGENTS` for the GPUs of the sim that run code for `target`.
+fn agents_for(target: Processor) -> Vec<&'static str> {
+    let runs = |name: &&'static str| {
         let Ok(processor) = name.parse::<Processor>() else { return false };
-        let generic = TargetId::new(processor).generic().map(|generic| generic.processor);
-        processor == target.processor || generic == Some(target.processor)
+        processor == target || TargetId::new(processor).generic().is_some_and(|generic| generic.processor == target)
     };
-    target::names().split(", ").find(runs).map(str::to_owned).ok_or(target.processor)
+    target::names().into_iter().filter(runs).collect()
+}
+
+/// Message that no GPU of the sim, or not the given one, runs any of the code objects.
+pub fn not_for<'a>(codes: impl IntoIterator<Item = &'a Code<'a>>, agent: Option<&str>) -> String {
+    let processors: Vec<_> = codes.into_iter().map(|code| code.processor.to_string()).collect();
+    let (of, names) = (processors.join(", "), target::names().join(", "));
+    match agent {
+        Some(agent) => format!("the code object is for {of}, which {agent} does not run"),
+        None => format!("the code object is for {of}, which the sim does not play; it plays {names}"),
+    }
 }
 
 /// A kernel, and the code object that has it.
@@ -91,7 +115,7 @@ pub struct Found<'a> {
     /// Formats of OpenCL's `printf`.
     pub printf: &'a [PrintfFormat],
     /// Value of `HSA_SIM_AGENTS` for a GPU that runs it.
-    pub agent: &'a str,
+    pub agent: &'static str,
 }
 
 /// Finds a kernel by its name, its symbol, or its name in C++, with or without parameters. `agent` chooses among code
@@ -116,21 +140,18 @@ pub fn find<'a>(codes: &'a [Code<'a>], name: &str, agent: Option<&str>) -> Resul
         let names: Vec<_> = matching.iter().map(|(_, kernel)| in_cpp(kernel)).collect();
         return Err(format!("{name} is the name of several kernels: {}", names.join(", ")));
     }
-    let playable: Vec<_> =
-        matching.iter().filter_map(|(code, kernel)| Some((*code, *kernel, code.agent.as_deref().ok()?))).collect();
-    let chosen: Vec<_> = playable.iter().filter(|(.., of)| agent.is_none_or(|agent| agent == *of)).collect();
+    let playable: Vec<_> = matching.iter().filter(|(code, _)| !code.agents.is_empty()).collect();
+    let mut chosen: Vec<_> =
+        playable.iter().filter_map(|&&(code, kernel)| Some((code, kernel, code.agent(agent)?))).collect();
+    chosen.sort_by_key(|(code, ..)| code.rank());
     match chosen[..] {
-        [(code, kernel, agent), ..] if chosen.iter().all(|(.., other)| other == agent) => {
+        [(code, kernel, agent), ..] if chosen.iter().all(|(.., other)| *other == agent) => {
             Ok(Found { bytes: code.bytes, kernel, printf: &code.metadata.printf, agent })
         }
-        [] if playable.is_empty() => {
-            let processors: Vec<_> =
-                matching.iter().filter_map(|(code, _)| Some(code.agent.as_ref().err()?.to_string())).collect();
-            let (of, names) = (processors.join(", "), target::names());
-            Err(format!("the code object is for {of}, which the sim does not play; it plays {names}"))
-        }
+        [] if playable.is_empty() => Err(not_for(matching.iter().map(|(code, _)| *code), None)),
+        [] if playable.len() == 1 => Err(not_for(matching.iter().map(|(code, _)| *code), agent)),
         _ => {
-            let agents: Vec<_> = playable.iter().map(|(.., agent)| *agent).collect();
+            let agents: Vec<_> = playable.iter().flat_map(|(code, _)| code.agents.iter().copied()).collect();
             Err(format!("{name} is there for {}: --target says which", agents.join(", ")))
         }
     }

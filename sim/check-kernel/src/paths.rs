@@ -2,6 +2,8 @@
 
 //! Waits and wait states on all paths of kernels, which are not run.
 
+use std::ptr;
+
 use amdgpu_code_object::{CodeObject, Kernel};
 use hsa_abi::KernelDescriptor;
 use hsa_runtime64::machine::code::source::Sources;
@@ -10,34 +12,34 @@ use sim_wave::PathReport;
 
 use crate::code::{self, Code};
 
-/// Checks the kernel of this name, or all kernels that GPUs of the sim run, of `agent` alone if it is given. `say` gets
-/// the findings. Returns true if there are none.
+/// Checks the kernel of this name, or all kernels that GPUs of the sim run, on `agent` alone if it is given. Without
+/// it, code for a generic target is checked once for each instruction set of its members, whose hazards differ. `say`
+/// gets the findings. Returns true if there are none.
 ///
 /// # Errors
 /// When there is no such kernel, or the simulator cannot decode it.
 pub fn check(codes: &[Code<'_>], name: Option<&str>, agent: Option<&str>, say: impl Fn(&str)) -> Result<bool, String> {
-    let kernels: Vec<(&[u8], &Kernel, &str)> = match name {
-        Some(name) => {
-            let found = code::find(codes, name, agent)?;
-            vec![(found.bytes, found.kernel, found.agent)]
-        }
-        None => codes
-            .iter()
-            .filter_map(|code| Some((code, code.agent.as_deref().ok()?)))
-            .filter(|(_, of)| agent.is_none_or(|agent| agent == *of))
-            .flat_map(|(code, of)| code.metadata.kernels.iter().map(move |kernel| (code.bytes, kernel, of)))
-            .collect(),
-    };
-    if kernels.is_empty() {
-        return Err("there is no kernel of a GPU that the sim plays".into());
-    }
+    let only = name.map(|name| code::find(codes, name, agent)).transpose()?;
     let mut is_clean = true;
-    for (bytes, kernel, agent) in kernels {
-        let report = of_kernel(bytes, kernel, agent).map_err(|error| format!("{}: {error}", kernel.name))?;
-        is_clean &= report.findings.is_empty();
-        tell(&report, agent, &say);
+    let mut is_any = false;
+    for code in codes {
+        let kernels = code.metadata.kernels.iter();
+        for kernel in kernels.filter(|kernel| only.as_ref().is_none_or(|only| ptr::eq(only.kernel, *kernel))) {
+            let mut seen = Vec::new();
+            for of in code.agents.iter().filter(|of| agent.is_none_or(|agent| agent == **of)) {
+                let target = Target::from_processor(of).ok_or("the instructions of its GPU are not known")?;
+                if seen.contains(&target) {
+                    continue;
+                }
+                seen.push(target);
+                let report = of_kernel(code.bytes, kernel, target);
+                let report = report.map_err(|error| format!("{} on {of}: {error}", kernel.name))?;
+                (is_any, is_clean) = (true, is_clean && report.findings.is_empty());
+                tell(&report, of, &say);
+            }
+        }
     }
-    Ok(is_clean)
+    if is_any { Ok(is_clean) } else { Err(code::not_for(codes, agent)) }
 }
 
 fn tell(report: &PathReport, agent: &str, say: impl Fn(&str)) {
@@ -56,8 +58,7 @@ fn tell(report: &PathReport, agent: &str, say: impl Fn(&str)) {
     say(&format!("kernel {kernel} on {agent}: {found} on all paths of {instructions} instructions in {blocks} blocks"));
 }
 
-fn of_kernel(bytes: &[u8], kernel: &Kernel, agent: &str) -> Result<PathReport, String> {
-    let target = Target::from_processor(agent).ok_or("the instructions of its GPU are not known")?;
+fn of_kernel(bytes: &[u8], kernel: &Kernel, target: Target) -> Result<PathReport, String> {
     let code = CodeObject::parse(bytes).map_err(|error| error.to_string())?;
     let symbol = code.symbol(&kernel.symbol).ok_or("it has no descriptor")?;
     let descriptor = code.data_at(symbol.address, size_of::<KernelDescriptor>() as u64);

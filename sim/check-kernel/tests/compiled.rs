@@ -256,3 +256,35 @@ fn kernels_of_opencl_print() {
     let text = printed(&object, "print --grid 1 --block 64 --arg f32:0.5");
     assert_eq!(text, "item 0: 0, 0.5 text\nitem 1: -1, 0.5 text\n");
 }
+
+/// Code for a generic target (AMDGPUUsage "Generic Processors") runs on each member, under all checks, and a look at
+/// all its paths finds nothing. `gfx12-5-generic` is newer than clang 22.
+#[test]
+fn code_for_a_generic_target_runs_on_its_members() {
+    for (generic, members, other) in [
+        ("gfx9-generic", &["gfx906", "gfx90c"][..], "gfx908"),
+        ("gfx9-4-generic", &["gfx942", "gfx950"], "gfx90a"),
+        ("gfx10-1-generic", &["gfx1010"], "gfx1030"),
+        ("gfx10-3-generic", &["gfx1030", "gfx1036"], "gfx1010"),
+        ("gfx11-generic", &["gfx1100", "gfx1103", "gfx1150", "gfx1151"], "gfx1201"),
+        ("gfx12-generic", &["gfx1200", "gfx1201"], "gfx1250"),
+    ] {
+        let object = compiled("addresses", generic, &["-O2"]);
+        let right: Vec<u32> = (0..64).map(|t| 3 * (63 - t)).collect();
+        let on = |gpu: &str| format!("reverse_lds --grid 1 --block 64 --arg buffer:256 --target {gpu}");
+        members.iter().for_each(|gpu| is_right(&object, &on(gpu), 1, &right));
+        let shown = run(&object, &on(other), 1);
+        assert_eq!(shown.code, 3, "{}", shown.told);
+        assert!(shown.told.contains(&format!("for {generic}, which {other} does not run")), "{}", shown.told);
+        let look = |of: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_check-kernel"));
+            let output = command.arg(&object).arg("--static").args(of).output().unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        let (code, told) = look(&[]);
+        assert!(code == Some(0) && told.contains(&format!("on {}: nothing found", members[0])), "{told}");
+        let (code, told) = look(&["--target", members[members.len() - 1]]);
+        assert!(code == Some(0) && !told.contains(&format!("on {}:", members[0])) || members.len() == 1, "{told}");
+        assert_eq!(look(&["--target", other]).0, Some(3));
+    }
+}

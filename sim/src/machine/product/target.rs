@@ -573,11 +573,11 @@ pub fn find(name: &str) -> Option<&'static TargetInfo> {
     products(name).next()
 }
 
-/// The names of all targets, comma-separated.
-pub fn names() -> String {
+/// The names of all targets.
+pub fn names() -> Vec<&'static str> {
     let mut names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
     names.dedup();
-    names.join(", ")
+    names
 }
 
 /// The name of the instruction set with this ELF machine number, if a target here runs it.

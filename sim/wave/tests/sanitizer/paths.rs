@@ -18,7 +18,7 @@ struct Generation {
     waits: [&'static str; 3],
 }
 
-const GENERATIONS: [Generation; 4] = [
+const GENERATIONS: [Generation; 6] = [
     Generation {
         cpu: "gfx90a",
         s_load: ["s_load_dword", "s_load_dwordx2"],
@@ -27,7 +27,21 @@ const GENERATIONS: [Generation; 4] = [
         waits: ["s_waitcnt vmcnt(0)", "s_waitcnt lgkmcnt(0)", "s_waitcnt lgkmcnt(0)"],
     },
     Generation {
+        cpu: "gfx950",
+        s_load: ["s_load_dword", "s_load_dwordx2"],
+        load: "global_load_dword",
+        ds_load: "ds_read_b32",
+        waits: ["s_waitcnt vmcnt(0)", "s_waitcnt lgkmcnt(0)", "s_waitcnt lgkmcnt(0)"],
+    },
+    Generation {
         cpu: "gfx1100",
+        s_load: ["s_load_b32", "s_load_b64"],
+        load: "global_load_b32",
+        ds_load: "ds_load_b32",
+        waits: ["s_waitcnt vmcnt(0)", "s_waitcnt lgkmcnt(0)", "s_waitcnt lgkmcnt(0)"],
+    },
+    Generation {
+        cpu: "gfx1151",
         s_load: ["s_load_b32", "s_load_b64"],
         load: "global_load_b32",
         ds_load: "ds_load_b32",
@@ -109,7 +123,7 @@ const WAITS: [(&str, &str); 5] = [
 ];
 
 /// Kernels of a processor, each with a part of the text of its finding.
-const HAZARDS: [(&str, &str, &str); 8] = [
+const HAZARDS: [(&str, &str, &str); 11] = [
     (
         "gfx90a",
         "s_cbranch_scc0 @end
@@ -151,6 +165,24 @@ const HAZARDS: [(&str, &str, &str); 8] = [
         "is written by a matrix op",
     ),
     (
+        "gfx950",
+        "s_cbranch_scc0 @join
+         v_mov_b32_e32 v2, v1
+         ? s_nop 1
+         join:
+         v_permlane32_swap_b32 v2, v3",
+        "is written by vector arithmetic and exchanged with other lanes",
+    ),
+    (
+        "gfx950",
+        "s_cbranch_scc0 @join
+         v_cvt_sr_bf16_f32 v2, v1, v3 op_sel:[0,0,1]
+         ? s_nop 0
+         join:
+         v_mov_b32_e32 v5, v2",
+        "v2 is written in part",
+    ),
+    (
         "gfx1010",
         "s_cbranch_scc0 @end
          global_load_dword v2, v1, s[2:3]
@@ -167,6 +199,15 @@ const HAZARDS: [(&str, &str, &str); 8] = [
          join:
          v_mov_b32_e32 v3, v2",
         "va_vdst(0) is needed",
+    ),
+    (
+        "gfx1151",
+        "s_cbranch_scc0 @join
+         v_cmpx_eq_u32_e32 v0, v1
+         ? v_mov_b32_e32 v2, v2
+         join:
+         v_permlane16_b32 v3, v1, s4, s5",
+        "exec is written by v_cmpx before a permutation",
     ),
     (
         "gfx1201",
