@@ -175,13 +175,12 @@ impl Machine {
         if self.config.checks.init && is_device {
             self.memory.unwritten.follow(base..base + size as u64);
         }
-        self.memory.insert(Allocation {
+        let info = AllocationInfo {
             global_flags: pool.global_flags,
             executable,
-            from_pool: true,
-            mapping: Some(mapping),
-            ..Allocation::new(base, size as u64, pool.owner, AgentMask::of(pool.owner))
-        });
+            ..AllocationInfo::new(base, size as u64, pool.owner, AgentMask::of(pool.owner))
+        };
+        self.memory.insert(Allocation { info, from_pool: true, mapping: Some(mapping) });
         Ok(base)
     }
 
@@ -233,7 +232,7 @@ impl Machine {
     pub fn create_signal(&self, kind: AmdSignalKind, value: i64, interrupt: bool) -> Result<HsaSignal, HsaStatus> {
         self.signals.create(kind, value, interrupt && self.config.interrupts, |slab| {
             let (base, size) = (slab.base() as u64, allocation::PAGE as u64);
-            self.memory.insert(Allocation::new(base, size, CPU, AgentMask::ALL));
+            self.memory.insert(AllocationInfo::new(base, size, CPU, AgentMask::ALL).into());
         })
     }
 

@@ -20,7 +20,7 @@ use crate::machine::code::loader::{self, Image, Symbol, SymbolKind};
 use crate::machine::code::source::Sources;
 use crate::machine::config::Config;
 use crate::machine::config::checks::CheckConfig;
-use crate::machine::memory::allocation::Allocation;
+use crate::machine::memory::allocation::{Allocation, AllocationInfo};
 use crate::machine::memory::map::MemoryMap;
 
 /// Bytes of a code object in the host program's memory, valid while its reader exists.
@@ -352,11 +352,12 @@ fn add_to_map(memory: &MemoryMap, agent: &Agent, image: Image) {
     let last = image.segments.len() - 1;
     let mut mapping = Some(image.mapping);
     for (index, segment) in image.segments.into_iter().enumerate() {
-        memory.insert(Allocation {
+        let info = AllocationInfo {
             read_only: if segment.writable { AgentMask::default() } else { AgentMask::ALL },
             global_flags: HSA_GLOBAL_FLAG_COARSE_GRAINED,
-            mapping: if index == last { mapping.take() } else { None },
-            ..Allocation::new(segment.base, segment.size, agent.index, AgentMask::of(agent.index))
-        });
+            ..AllocationInfo::new(segment.base, segment.size, agent.index, AgentMask::of(agent.index))
+        };
+        let mapping = if index == last { mapping.take() } else { None };
+        memory.insert(Allocation { mapping, ..info.into() });
     }
 }

@@ -103,9 +103,27 @@ impl Drop for Mapping {
     }
 }
 
-/// A range of bytes in the map.
+/// A range of bytes in the map, and the memory behind it.
 #[derive(Debug)]
 pub struct Allocation {
+    /// Its properties.
+    pub info: AllocationInfo,
+    /// True if it came from a pool, so that `hsa_amd_memory_pool_free` may free it.
+    pub from_pool: bool,
+    /// Mapping of the memory, if it belongs to this entry.
+    pub mapping: Option<Mapping>,
+}
+
+impl From<AllocationInfo> for Allocation {
+    /// A range that is not from a pool, and is mapped by another party.
+    fn from(info: AllocationInfo) -> Self {
+        Self { info, from_pool: false, mapping: None }
+    }
+}
+
+/// Properties of a range of bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct AllocationInfo {
     /// First address.
     pub base: u64,
     /// Host address of `base`.
@@ -128,15 +146,11 @@ pub struct Allocation {
     pub executable: bool,
     /// Pointer from `hsa_amd_pointer_info_set_userdata`.
     pub user_data: usize,
-    /// True if it came from a pool, so that `hsa_amd_memory_pool_free` may free it.
-    pub from_pool: bool,
-    /// Mapping of the memory, if it belongs to this entry.
-    pub mapping: Option<Mapping>,
 }
 
-impl Allocation {
-    /// Creates a range of `owner`'s memory with read and write access for the agents of `access`: fine-grained, not
-    /// from a pool, and mapped by another party.
+impl AllocationInfo {
+    /// A range of `owner`'s memory with read and write access for the agents of `access`: fine-grained, at the same
+    /// address for the host.
     pub fn new(base: u64, size: u64, owner: AgentIndex, access: AgentMask) -> Self {
         Self {
             base,
@@ -150,8 +164,6 @@ impl Allocation {
             global_flags: hsa_abi::HSA_GLOBAL_FLAG_FINE_GRAINED,
             executable: false,
             user_data: 0,
-            from_pool: false,
-            mapping: None,
         }
     }
 
@@ -159,48 +171,4 @@ impl Allocation {
     pub fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.base) < self.size
     }
-
-    /// Its properties.
-    pub fn info(&self) -> AllocationInfo {
-        AllocationInfo {
-            base: self.base,
-            host: self.host,
-            size: self.size,
-            access: self.access,
-            read_only: self.read_only,
-            write_only: self.write_only,
-            pointer_type: self.pointer_type,
-            owner: self.owner,
-            global_flags: self.global_flags,
-            executable: self.executable,
-            user_data: self.user_data,
-        }
-    }
-}
-
-/// An [`Allocation`]'s properties.
-#[derive(Clone, Copy, Debug)]
-pub struct AllocationInfo {
-    /// First address.
-    pub base: u64,
-    /// Host address of `base`.
-    pub host: u64,
-    /// Bytes.
-    pub size: u64,
-    /// Agents that may access it.
-    pub access: AgentMask,
-    /// Agents of `access` that may not write.
-    pub read_only: AgentMask,
-    /// Agents of `access` that may not read.
-    pub write_only: AgentMask,
-    /// Type for `hsa_amd_pointer_info`.
-    pub pointer_type: HsaPointerType,
-    /// Agent that owns the memory.
-    pub owner: AgentIndex,
-    /// `HSA_GLOBAL_FLAG_*` of its pool.
-    pub global_flags: u32,
-    /// True if it was requested as executable.
-    pub executable: bool,
-    /// Pointer from `hsa_amd_pointer_info_set_userdata`.
-    pub user_data: usize,
 }

@@ -360,13 +360,12 @@ mod tests {
 
     use super::*;
     use crate::machine::agent_id::AgentMask;
-    use crate::machine::memory::allocation::Allocation;
 
     #[test]
     fn pages_that_nobody_has_accessed_are_known() {
         let mapping = Mapping::new(8 * PAGE).unwrap();
         let page = |page: usize| std::ptr::with_exposed_provenance_mut::<u8>(mapping.base() + page * PAGE);
-        let range = Allocation::new(mapping.base() as u64, 8 * PAGE as u64 - 5, AgentIndex(1), AgentMask::ALL).info();
+        let range = AllocationInfo::new(mapping.base() as u64, 8 * PAGE as u64 - 5, AgentIndex(1), AgentMask::ALL);
         let contains = |offsets: Range<usize>| Untouched::of(&range).contains(&offsets);
         let untouched = || [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|page| contains(page * PAGE..(page + 1) * PAGE));
         assert_eq!(untouched(), [true, true, true, true, true, true, true, true, false], "the last is beyond the end");
@@ -388,7 +387,7 @@ mod tests {
         let size = 3 * BLOCK as usize;
         let mapping = Mapping::new(size).unwrap();
         let in_second = mapping.base() + BLOCK as usize + 10;
-        let range = Allocation::new(mapping.base() as u64, size as u64, AgentIndex(1), AgentMask::ALL).info();
+        let range = AllocationInfo::new(mapping.base() as u64, size as u64, AgentIndex(1), AgentMask::ALL);
         let write = |value: u8| {
             // SAFETY: within the mapping, which only this test uses.
             unsafe { std::ptr::with_exposed_provenance_mut::<u8>(in_second).write_volatile(value) }
@@ -414,7 +413,7 @@ mod tests {
             unsafe { std::ptr::with_exposed_provenance_mut::<u8>(base as usize + offset).write_volatile(value) }
         };
         let gpu = AgentIndex(1);
-        let range = Allocation::new(base, 200, gpu, AgentMask::ALL).info();
+        let range = AllocationInfo::new(base, 200, gpu, AgentMask::ALL);
         let writes = HostWrites::default();
         let bytes = base..base + 200;
         let begin = |accesses: &Accesses<'_>| {

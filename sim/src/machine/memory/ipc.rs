@@ -19,7 +19,7 @@ use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaIpcHandle, HsaPointerType, HsaS
 use parking_lot::Mutex;
 
 use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
-use crate::machine::memory::allocation::{Allocation, DEVICE_BLOCK, Mapping, PAGE};
+use crate::machine::memory::allocation::{Allocation, AllocationInfo, DEVICE_BLOCK, Mapping, PAGE};
 use crate::machine::memory::map::{MemoryMap, OnFree};
 
 /// Files of the allocations that have a handle, by address. The lock is taken before that of running dispatches.
@@ -150,17 +150,17 @@ pub fn attach(
     let mapping = Mapping::reserve(bytes as usize, alignment, None).map_err(out_of_resources)?;
     let base = mapping.base() as u64;
     map_at(base, bytes, &file).map_err(out_of_resources)?;
-    memory.insert(Allocation {
+    let info = AllocationInfo {
         global_flags: if name.global_flags == 0 { HSA_GLOBAL_FLAG_COARSE_GRAINED } else { name.global_flags },
         pointer_type: HsaPointerType::IPC,
-        mapping: Some(mapping),
-        ..Allocation::new(base, name.size, owner, access | AgentMask::of(owner))
-    });
+        ..AllocationInfo::new(base, name.size, owner, access | AgentMask::of(owner))
+    };
+    memory.insert(Allocation { mapping: Some(mapping), ..info.into() });
     Ok(base)
 }
 
 /// Unmaps attached memory.
 pub fn detach(memory: &MemoryMap, base: u64) -> Result<(), HsaStatus> {
-    let removed = memory.remove(base, |range| range.pointer_type == HsaPointerType::IPC);
+    let removed = memory.remove(base, |range| range.info.pointer_type == HsaPointerType::IPC);
     removed.map(drop).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)
 }

@@ -35,7 +35,7 @@ const FREED: usize = 4096;
 /// A range of the host's own memory that is locked for agents.
 #[derive(Debug)]
 struct Lock {
-    range: Allocation,
+    range: AllocationInfo,
     count: usize,
     /// Addresses for agents, if they differ from the host's.
     _moved: Option<Mapping>,
@@ -83,7 +83,7 @@ impl MemoryMap {
 
     /// Adds a range; it must not overlap another.
     pub fn insert(&self, allocation: Allocation) {
-        self.ranges.write().insert(allocation.base, allocation);
+        self.ranges.write().insert(allocation.info.base, allocation);
     }
 
     /// Removes the range that starts at `base`, if `wanted` returns true, and returns its properties.
@@ -98,7 +98,7 @@ impl MemoryMap {
         self.parts.forget(base);
         self.unwritten.forget(base);
         self.changed();
-        let info = allocation.info();
+        let info = allocation.info;
         for observer in &self.on_free {
             observer.freed(info.base..info.base + info.size);
         }
@@ -136,19 +136,18 @@ impl MemoryMap {
     /// The range that contains `address`.
     pub fn find(&self, address: u64) -> Option<AllocationInfo> {
         if let Some((_, range)) = self.ranges.read().range(..=address).next_back()
-            && range.contains(address)
+            && range.info.contains(address)
         {
-            return Some(range.info());
+            return Some(range.info);
         }
         let locks = self.locks.read();
-        locks.iter().find(|lock| lock.range.contains(address)).map(|lock| lock.range.info())
+        locks.iter().find(|lock| lock.range.contains(address)).map(|lock| lock.range)
     }
 
     /// The locked memory whose host addresses contain `address`.
     pub fn find_locked(&self, address: u64) -> Option<AllocationInfo> {
         let locks = self.locks.read();
-        let range = locks.iter().map(|lock| &lock.range).find(|range| address.wrapping_sub(range.host) < range.size)?;
-        Some(range.info())
+        locks.iter().map(|lock| lock.range).find(|range| address.wrapping_sub(range.host) < range.size)
     }
 
     /// Memory that agents see at `address`: a range, or shared virtual memory of the host program.
@@ -175,10 +174,10 @@ impl MemoryMap {
             return format!("the address is byte {} of an allocation of {size} bytes that was freed", address - base);
         }
         match self.ranges.read().range(..=address).next_back() {
-            Some((base, range)) if address - base < range.size + GUARDED => format!(
+            Some((base, range)) if address - base < range.info.size + GUARDED => format!(
                 "the address is {} bytes past the end of an allocation of {} bytes",
-                address - base - range.size,
-                range.size
+                address - base - range.info.size,
+                range.info.size
             ),
             _ => "the address is in no allocation".into(),
         }
@@ -217,7 +216,10 @@ impl MemoryMap {
     /// virtual memory functions.
     pub fn set_access(&self, base: u64, agents: AgentMask) -> Result<(), HsaStatus> {
         let mut ranges = self.ranges.write();
-        let range = ranges.get_mut(&base).filter(|range| range.pointer_type != HsaPointerType::HSA_VMEM);
+        let range = ranges
+            .get_mut(&base)
+            .map(|range| &mut range.info)
+            .filter(|range| range.pointer_type != HsaPointerType::HSA_VMEM);
         let range = range.ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
         range.access = agents | AgentMask::of(range.owner);
         if range.access.has(CPU) {
@@ -230,7 +232,7 @@ impl MemoryMap {
 
     /// Changes the rights of some agents to the range that starts at `base`: read, write.
     pub fn set_rights(&self, base: u64, rights: &[(AgentIndex, bool, bool)]) {
-        if let Some(range) = self.ranges.write().get_mut(&base) {
+        if let Some(Allocation { info: range, .. }) = self.ranges.write().get_mut(&base) {
             for &(agent, read, write) in rights {
                 let agent = AgentMask::of(agent);
                 let set = |mask: AgentMask, on: bool| if on { mask | agent } else { mask.without(agent) };
@@ -246,7 +248,7 @@ impl MemoryMap {
     /// is one.
     pub fn set_user_data(&self, base: u64, user_data: usize) -> bool {
         if let Some(range) = self.ranges.write().get_mut(&base) {
-            range.user_data = user_data;
+            range.info.user_data = user_data;
             return true;
         }
         let mut locks = self.locks.write();
@@ -275,11 +277,11 @@ impl MemoryMap {
         let moved = moves.then(|| Mapping::reserve((in_page + size) as usize, PAGE, None)).transpose()?;
         let base = moved.as_ref().map_or(host, |mapping| mapping.base() as u64 + in_page);
         locks.push(Lock {
-            range: Allocation {
+            range: AllocationInfo {
                 host,
                 pointer_type: HsaPointerType::LOCKED,
                 global_flags,
-                ..Allocation::new(base, size, cpu, agents | AgentMask::of(cpu))
+                ..AllocationInfo::new(base, size, cpu, agents | AgentMask::of(cpu))
             },
             count: 1,
             _moved: moved,
@@ -307,13 +309,13 @@ impl MemoryMap {
 
     /// Allocations from pools.
     pub fn allocations(&self) -> Vec<AllocationInfo> {
-        self.ranges.read().values().filter(|range| range.from_pool).map(Allocation::info).collect()
+        self.ranges.read().values().filter(|range| range.from_pool).map(|range| range.info).collect()
     }
 
     /// Ranges of a type, as `hsa_amd_pointer_info` reports it.
     pub fn of_type(&self, pointer_type: HsaPointerType) -> Vec<AllocationInfo> {
         let ranges = self.ranges.read();
-        ranges.values().filter(|range| range.pointer_type == pointer_type).map(Allocation::info).collect()
+        ranges.values().map(|range| range.info).filter(|info| info.pointer_type == pointer_type).collect()
     }
 
     /// Makes addresses that left the map inaccessible to the host too. If a dispatch may still access them, this is
@@ -338,7 +340,7 @@ impl MemoryMap {
 
     /// Locked ranges of host memory.
     pub fn locked(&self) -> Vec<AllocationInfo> {
-        self.locks.read().iter().map(|lock| lock.range.info()).collect()
+        self.locks.read().iter().map(|lock| lock.range).collect()
     }
 
     /// Invalidates what kernels have cached of the map.
@@ -373,11 +375,8 @@ mod tests {
         let map = MemoryMap::default();
         let mapping = Mapping::new(size).unwrap();
         let base = mapping.base() as u64;
-        map.insert(Allocation {
-            from_pool: true,
-            mapping: Some(mapping),
-            ..Allocation::new(base, size as u64, AgentIndex(1), access)
-        });
+        let info = AllocationInfo::new(base, size as u64, AgentIndex(1), access);
+        map.insert(Allocation { info, from_pool: true, mapping: Some(mapping) });
         (map, base)
     }
 

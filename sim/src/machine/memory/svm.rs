@@ -14,7 +14,7 @@ use hsa_abi::{HsaAgent, HsaPointerType, HsaStatus, HsaSvmAttribute, HsaSvmAttrib
 use parking_lot::RwLock;
 
 use crate::machine::agent_id::{AgentIndex, AgentMask, CPU, agent_handle, agent_index};
-use crate::machine::memory::allocation::{Allocation, AllocationInfo};
+use crate::machine::memory::allocation::AllocationInfo;
 
 /// Attributes of a page.
 #[derive(Clone, Copy, Debug)]
@@ -110,12 +110,11 @@ impl Svm {
     pub fn find(&self, address: u64) -> Option<AllocationInfo> {
         let pieces = self.0.read();
         let (&base, piece) = pieces.range(..=address).next_back().filter(|(_, piece)| address < piece.end)?;
-        let range = Allocation {
+        Some(AllocationInfo {
             pointer_type: HsaPointerType::UNKNOWN,
             read_only: if piece.attributes.read_only { AgentMask::ALL } else { AgentMask::default() },
-            ..Allocation::new(base, piece.end - base, CPU, piece.attributes.access)
-        };
-        Some(range.info())
+            ..AllocationInfo::new(base, piece.end - base, CPU, piece.attributes.access)
+        })
     }
 
     /// Sets attributes of whole pages, all or none. Agents are indices below `agent_count`.

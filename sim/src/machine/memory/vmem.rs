@@ -16,7 +16,7 @@ use hsa_abi::{HsaPointerType, HsaStatus, HsaVmemAllocHandle};
 use parking_lot::Mutex;
 
 use crate::machine::agent_id::{AgentIndex, AgentMask, Pool};
-use crate::machine::memory::allocation::{Allocation, Mapping, PAGE};
+use crate::machine::memory::allocation::{AllocationInfo, Mapping, PAGE};
 use crate::machine::memory::map::MemoryMap;
 
 /// Beginning of the files' names, as `/proc` shows them. The agent and the place of the pool among its pools follow.
@@ -207,11 +207,12 @@ impl Vmem {
         memory.mapped += 1;
         state.mappings.insert(base, (size, handle.handle));
         drop(state);
-        map.insert(Allocation {
+        let info = AllocationInfo {
             pointer_type: HsaPointerType::HSA_VMEM,
             global_flags: pool.global_flags,
-            ..Allocation::new(base, size as u64, pool.owner, AgentMask::default())
-        });
+            ..AllocationInfo::new(base, size as u64, pool.owner, AgentMask::default())
+        };
+        map.insert(info.into());
         Ok(())
     }
 

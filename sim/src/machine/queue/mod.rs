@@ -26,7 +26,7 @@ use sim_wave::{PRIVATE_APERTURE, SHARED_APERTURE};
 
 use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
 use crate::machine::clock::CountedTime;
-use crate::machine::memory::allocation::{Allocation, Mapping, PAGE};
+use crate::machine::memory::allocation::{AllocationInfo, Mapping, PAGE};
 use crate::machine::memory::map::MemoryMap;
 use crate::machine::signal::Signals;
 use watchdog::Watchdog;
@@ -139,7 +139,7 @@ impl Queue {
         let ring = Mapping::new(ring_bytes).map_err(out_of_resources)?;
         let access = AgentMask::of(request.agent) | AgentMask::of(CPU);
         for (base, size) in [(queue.base(), size_of::<AmdQueue>()), (ring.base(), ring_bytes)] {
-            map.insert(Allocation::new(base as u64, size as u64, CPU, access));
+            map.insert(AllocationInfo::new(base as u64, size as u64, CPU, access).into());
         }
         let memory = QueueMemory {
             queue: queue.base() as u64,
