@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask bazel`: arguments and set-up.
+
+use super::conclude;
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::steps::Steps;
+use crate::{bazel, setup};
+
+/// Arguments of the command.
+#[derive(clap::Args)]
+pub struct Arguments {}
+
+impl Arguments {
+    /// Performs the command.
+    ///
+    /// # Errors
+    /// When set-up fails, or the command or its tests do.
+    pub fn perform(self, layout: &Layout, steps: &Steps) -> Result<()> {
+        setup::bazel(layout, steps)?;
+        conclude(bazel::run(layout, steps)?)
+    }
+}

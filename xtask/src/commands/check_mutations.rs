@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask check-mutations`: arguments and set-up.
+
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::setup::Build;
+use crate::steps::Steps;
+use crate::target::{Target, targets_or};
+use crate::{check_mutations, setup};
+
+/// Arguments of the command.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// GPU that the sim models (default: five generations, one after the other)
+    #[arg(long, value_name = "GFX")]
+    target: Option<Target>,
+    /// Names of the models, separated by commas (default: all)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    model: Vec<String>,
+}
+
+impl Arguments {
+    /// Performs the command.
+    ///
+    /// # Errors
+    /// When set-up fails, or the command or its tests do.
+    pub fn perform(self, layout: &Layout, steps: &Steps) -> Result<()> {
+        setup::everything(layout, steps, Build::Tools)?;
+        check_mutations::run(layout, steps, &targets_or(self.target, &check_mutations::TARGETS)?, &self.model)
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask mutants`: arguments and set-up.
+
+use crate::error::Result;
+use crate::layout::Layout;
+use crate::mutants;
+use crate::steps::Steps;
+
+/// Arguments of the command.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Runs only the mutants whose names match, e.g. 'release-*'
+    #[arg(long, value_name = "GLOB", default_value = "*")]
+    filter: String,
+}
+
+impl Arguments {
+    /// Performs the command.
+    ///
+    /// # Errors
+    /// When set-up fails, or the command or its tests do.
+    pub fn perform(self, layout: &Layout, steps: &Steps) -> Result<()> {
+        mutants::run(layout, steps, &self.filter)
+    }
+}

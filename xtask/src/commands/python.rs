@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! `cargo xtask python`: arguments and set-up.
+
+use super::{TargetOption, conclude};
+use crate::error::Result;
+use crate::flavor::Flavor;
+use crate::hsa::Hsa;
+use crate::layout::Layout;
+use crate::setup::Build;
+use crate::steps::Steps;
+use crate::{python, setup};
+
+/// Arguments of the command.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: TargetOption,
+}
+
+impl Arguments {
+    /// Performs the command.
+    ///
+    /// # Errors
+    /// When set-up fails, or the command or its tests do.
+    pub fn perform(self, layout: &Layout, steps: &Steps) -> Result<()> {
+        let target = self.target.target;
+        target.check_compiled(&Hsa::Sim)?;
+        let layout = &layout.with(Flavor::Python);
+        setup::everything(layout, steps, Build::Python)?;
+        conclude(python::run(layout, steps, &target)?)
+    }
+}
