@@ -7,8 +7,9 @@ macro_rules! built {
     };
 }
 
-const BUILT: &[(&str, &[u8])] =
-    built!["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx1250"];
+const BUILT: &[(&str, &[u8])] = built![
+    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1010", "gfx1030", "gfx1100", "gfx1151", "gfx1201", "gfx1250"
+];
 
 /// GPUs of the sim in this process, in the format of `HSA_SIM_AGENTS`.
 pub fn agents() -> String {
