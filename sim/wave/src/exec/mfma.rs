@@ -340,12 +340,7 @@ pub(super) struct Product<E, const M: usize, const K: usize, const B: usize>(std
 impl<E: Elements, const M: usize, const K: usize, const B: usize, const L: usize> Exec<L> for Product<E, M, K, B> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        // The handlers are of waves with 64 lanes only, which the types do not say.
-        let (wave, op): (&mut dyn Any, &dyn Any) = (wave, op);
-        if let (Some(wave), Some(op)) = (wave.downcast_mut(), op.downcast_ref()) {
-            product::<E, M, K, B>(wave, op);
-        }
-        Ok(())
+        on_64_lanes(wave, op, product::<E, M, K, B>)
     }
 }
 
@@ -381,6 +376,20 @@ fn product<E: Elements, const M: usize, const K: usize, const B: usize>(wave: &m
     multiply::<E, M, K, B>(&a, &b, how, d);
 }
 
+/// Runs a handler of waves with 64 lanes. No others have these ops, which the types do not say.
+#[inline(always)]
+pub(super) fn on_64_lanes<const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    handler: impl FnOnce(&mut Wave<LANES>, &MicroOp<LANES>),
+) -> Step {
+    let (wave, op): (&mut dyn Any, &dyn Any) = (wave, op);
+    if let (Some(wave), Some(op)) = (wave.downcast_mut(), op.downcast_ref()) {
+        handler(wave, op);
+    }
+    Ok(())
+}
+
 /// A matrix op whose A is sparse: of each four elements of a row two are there, and source 2 tells in two bits which
 /// the two are (CDNA3 ISA 7.1.5). D is C.
 pub(super) struct Sparse<E, const M: usize, const K: usize>(std::marker::PhantomData<E>);
@@ -388,33 +397,43 @@ pub(super) struct Sparse<E, const M: usize, const K: usize>(std::marker::Phantom
 impl<E: Elements, const M: usize, const K: usize, const L: usize> Exec<L> for Sparse<E, M, K> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        // The handlers are of waves with 64 lanes only, which the types do not say.
-        let (wave, op): (&mut dyn Any, &dyn Any) = (wave, op);
-        if let (Some(wave), Some(op)) = (wave.downcast_mut(), op.downcast_ref()) {
-            sparse_product::<E, M, K>(wave, op);
-        }
-        Ok(())
+        on_64_lanes(wave, op, sparse_product::<E, M, K>)
     }
 }
 
 #[inline(always)]
 fn sparse_product<E: Elements, const M: usize, const K: usize>(wave: &mut Wave<LANES>, op: &MicroOp<LANES>) {
-    let registers = |at: usize| op.src[at].reg as usize;
+    let a = spread::<E, M, K, 4>(wave, op);
+    let b: [Row<LANES>; 4] = std::array::from_fn(|n| wave.v[op.src[1].reg as usize + n]);
+    let d = op.dst as usize;
+    multiply_rows::<E, M, K>(&a, &b, &mut wave.v[d..d + M * M / LANES]);
+}
+
+/// A sparse A with zeros between the elements that lanes have. `N` is the number of registers of a lane.
+#[inline(always)]
+pub(super) fn spread<E: Elements, const M: usize, const K: usize, const N: usize>(
+    wave: &Wave<LANES>,
+    op: &MicroOp<LANES>,
+) -> [Row<LANES>; N] {
     // Elements of A that a lane has; their places are in as many pairs of bits of one of the index register's sets.
     let present = K * M / LANES / 2;
     let set = if op.matrix.cbsz == 0 { usize::from(op.matrix.abid) % (16 / present) } else { 0 };
-    let mut a = [Row::ZERO; 4];
+    let mut a = [Row::ZERO; N];
     for lane in 0..LANES {
         let index = wave.lane(&op.src[2], lane) >> (2 * present * set);
         for n in 0..present {
-            let value = element::<E>(&wave.v[registers(0)..], lane, n) as u32 & (u32::MAX >> (32 - E::BITS));
-            let place = (n / 2 * 4 + (index >> (2 * n) & 3) as usize) * E::BITS;
-            a[place / 32].0[lane] |= value << (place % 32);
+            let value = element::<E>(&wave.v[op.src[0].reg as usize..], lane, n);
+            put::<E>(&mut a, lane, n / 2 * 4 + (index >> (2 * n) & 3) as usize, value);
         }
     }
-    let b: [Row<LANES>; 4] = std::array::from_fn(|n| wave.v[registers(1) + n]);
-    let d = op.dst as usize;
-    multiply_rows::<E, M, K>(&a, &b, &mut wave.v[d..d + M * M / LANES]);
+    a
+}
+
+/// Adds an element to zeros at its place in a lane's registers.
+#[inline(always)]
+pub(super) fn put<E: Elements>(rows: &mut [Row<LANES>], lane: usize, place: usize, value: u64) {
+    let at = place * E::BITS;
+    rows[at / 32].0[lane] |= (value as u32 & (u32::MAX >> (32 - E::BITS))) << (at % 32);
 }
 
 macro_rules! products {

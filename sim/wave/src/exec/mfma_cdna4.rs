@@ -3,12 +3,13 @@
 //! of twice the inner dimension, whose dense ones have the layout of the others.
 
 use super::level::{Exec, Level, select};
-use super::mfma::{Elements, LANES, Product, Sparse, Sum, element, elements, multiply_rows, products};
+use super::mfma::{
+    Elements, LANES, Product, Sparse, Sum, element, elements, multiply_rows, on_64_lanes, products, put, spread,
+};
 use super::small_float::ocp;
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
-use std::any::Any;
 
 elements! {
     Fp8Fp8<f32, f32> [8] |x| ocp::fp8_to_f32(x as u8), |x| ocp::fp8_to_f32(x as u8);
@@ -87,12 +88,7 @@ pub(super) struct SparseWide<E, const M: usize, const K: usize>(std::marker::Pha
 impl<E: Elements, const M: usize, const K: usize, const L: usize> Exec<L> for SparseWide<E, M, K> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        // The handlers are of waves with 64 lanes only, which the types do not say.
-        let (wave, op): (&mut dyn Any, &dyn Any) = (wave, op);
-        if let (Some(wave), Some(op)) = (wave.downcast_mut(), op.downcast_ref()) {
-            sparse_product::<E, M, K>(wave, op);
-        }
-        Ok(())
+        on_64_lanes(wave, op, sparse_product::<E, M, K>)
     }
 }
 
@@ -107,26 +103,14 @@ fn four<const M: usize>(pairs: usize, lane: usize, n: usize, j: usize) -> (usize
 
 #[inline(always)]
 fn sparse_product<E: Elements, const M: usize, const K: usize>(wave: &mut Wave<LANES>, op: &MicroOp<LANES>) {
-    let registers = |at: usize| op.src[at].reg as usize;
     let pairs = K * M / LANES / 4;
-    let set = if op.matrix.cbsz == 0 { usize::from(op.matrix.abid) % (8 / pairs) } else { 0 };
     // Both factors with the four elements of pair *n* in places 4*n* to 4*n* + 3 of its lane.
-    let (mut a, mut b) = ([Row::ZERO; 8], [Row::ZERO; 8]);
-    let put = |row: &mut [Row<LANES>; 8], lane: usize, place: usize, value: u64| {
-        let at = place * E::BITS;
-        let value = value as u32 & (u32::MAX >> (32 - E::BITS));
-        row[at / 32].0[lane] |= value << (at % 32);
-    };
+    let (a, mut b) = (spread::<E, M, K, 8>(wave, op), [Row::ZERO; 8]);
     for lane in 0..LANES {
-        let index = wave.lane(&op.src[2], lane) >> (4 * pairs * set);
-        for n in 0..2 * pairs {
-            let value = element::<E>(&wave.v[registers(0)..], lane, n);
-            put(&mut a, lane, n / 2 * 4 + (index >> (2 * n) & 3) as usize, value);
-        }
         for n in 0..pairs {
             let (from, first) = four::<M>(pairs, lane, n, lane % M);
             for p in 0..4 {
-                put(&mut b, lane, 4 * n + p, element::<E>(&wave.v[registers(1)..], from, first + p));
+                put::<E>(&mut b, lane, 4 * n + p, element::<E>(&wave.v[op.src[1].reg as usize..], from, first + p));
             }
         }
     }
