@@ -221,7 +221,7 @@ impl Gpu {
     /// and those that a kernel has written with uninitialized data. Empty without the check `init`.
     pub fn unwritten(&self, buffer: &Buffer) -> Vec<Range<usize>> {
         let Ok(machine) = machine::lifecycle::machine() else { return Vec::new() };
-        if !machine.config.checks.init {
+        if !machine.config.checks.set.init {
             return Vec::new();
         }
         let ranges = machine.memory.unwritten.ranges(buffer.address..buffer.address + buffer.size as u64);

@@ -240,7 +240,7 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus
 /// end does not hit the next one; 0 without the check `bounds`, when suballocations need not be announced.
 #[unsafe(no_mangle)]
 pub extern "C" fn hsa_sim_memory_part_gap() -> usize {
-    machine().map_or(0, |machine| if machine.config.checks.bounds { PART_GAP } else { 0 })
+    machine().map_or(0, |machine| if machine.config.checks.set.bounds { PART_GAP } else { 0 })
 }
 
 /// Not part of HSA. Announces that `size` bytes from `ptr` on are a suballocation in use. With the check `bounds`,
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn hsa_sim_memory_part_begin(ptr: *const c_void, size: usi
         // What was there was somebody else's.
         machine.memory.unwritten.renew(start..end);
         machine.race.forget(start..end);
-        if !machine.config.checks.bounds {
+        if !machine.config.checks.set.bounds {
             return Ok(());
         }
         machine.memory.parts.add(start..end, range.base..range.base + range.size)?;
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn hsa_sim_memory_part_begin(ptr: *const c_void, size: usi
 pub unsafe extern "C" fn hsa_sim_memory_part_end(ptr: *const c_void) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        if !machine.config.checks.bounds {
+        if !machine.config.checks.set.bounds {
             return Ok(());
         }
         let was_there = machine.memory.parts.remove(ptr.addr() as u64);

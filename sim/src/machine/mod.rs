@@ -172,7 +172,7 @@ impl Machine {
             // SAFETY: the mapping has these bytes, and nobody else knows of it yet.
             unsafe { ptr::with_exposed_provenance_mut::<u8>(mapping.base()).write_bytes(LEFT_BEHIND, size) };
         }
-        if self.config.checks.init && is_device {
+        if self.config.checks.set.init && is_device {
             self.memory.unwritten.follow(base..base + size as u64);
         }
         let info = AllocationInfo {

@@ -120,7 +120,7 @@ struct Checking<'a, const L: usize> {
 impl<'a, const L: usize> Checking<'a, L> {
     fn new(checks: Checks<'a>, kernel: &'a Kernel, program: &'a Program<L>, launch: &'a Launch<'a>) -> Self {
         // Who meets at other barriers than the workgroup's is not known.
-        let looks_for_races = checks.race && !kernel.plan(program).has_other_barriers;
+        let looks_for_races = checks.set.race && !kernel.plan(program).has_other_barriers;
         let shared =
             looks_for_races.then(|| Shared::new(&launch.packet, L as u32, kernel.start.is_split(), program.target));
         Self { checks, kernel, program, launch, shared }
@@ -128,7 +128,7 @@ impl<'a, const L: usize> Checking<'a, L> {
 
     fn observer(&self) -> Sanitizer<'_, L> {
         let Self { checks, kernel, program, launch, .. } = *self;
-        let code = (program, kernel.plan(program), checks.init.map(|_| kernel.uses(program)));
+        let code = (program, kernel.plan(program), checks.set.init.then(|| kernel.uses(program)));
         let arguments = (launch.packet.kernarg_address, kernel.start.arguments_size());
         Sanitizer::new(checks, &kernel.name, code, (launch.dispatch_id, arguments), self.shared.as_ref())
     }

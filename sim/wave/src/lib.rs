@@ -58,6 +58,6 @@ pub use launch::{Counters, Launch, MAX_WORKGROUP, Observers, Watch, lds_bytes};
 pub use memory::{Caches, Control, Memory, Path, Region, Turn};
 pub use probe::Probe;
 pub use profile::{Collect, Figures};
-pub use sanitizer::{Checks, Finding, Line, PAGE, Page, PathFinding, PathReport, Sink, Touched, Unwritten};
+pub use sanitizer::{CheckSet, Checks, Finding, Line, PAGE, Page, PathFinding, PathReport, Sink, Touched, Unwritten};
 pub use steps::{Class, Executed, TakeSteps};
 pub use trace::Listener;

@@ -118,6 +118,7 @@ pub fn dispatch(
     let number = machine
         .config
         .checks
+        .set
         .race
         .then(|| order.begin(machine.queues.read().clone(), queue, Place { packet: id, waits }, &kernel, command));
     let arguments = packet.kernarg_address..packet.kernarg_address + u64::from(kernel.descriptor.kernarg_size);
@@ -190,7 +191,7 @@ pub fn dispatch(
     let counters =
         sim_wave::run(decoded, &launch, &memory).map_err(|fault| match (&fault.kind, machine.config.timeout) {
             (&FaultKind::Cancelled { begun, workgroups, .. }, Some(limit)) => {
-                if machine.config.checks.sync && begun < workgroups {
+                if machine.config.checks.set.sync && begun < workgroups {
                     findings.found(&waiting(&kernel, decoded, &fault, begun, workgroups));
                 }
                 let source = kernel.source(fault.pc).map_or(String::new(), |source| format!("; {source}"));

@@ -247,7 +247,7 @@ impl<'a> Processor<'a> {
         if self.queue.begins_round_trip(id) {
             self.machine.costs.add(Cost::HostRoundTrips, 1);
         }
-        if self.machine.config.checks.race {
+        if self.machine.config.checks.set.race {
             self.machine.race.see(self.queue, id, header.barrier());
         }
         decode::decode(self.machine, self.queue, id).map(Some)
@@ -397,7 +397,7 @@ fn execute(machine: &Machine, queue: &Queue, id: u64, packet: &Packet) -> Result
         Work::Barrier(_, conditions) => !conditions.is_empty(),
         Work::Pm4(_) => true,
     };
-    if machine.config.checks.race && waits {
+    if machine.config.checks.set.race && waits {
         machine.race.waited(queue);
     }
     if eviction::is_evicted(queue.agent) {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use parking_lot::Mutex;
-use sim_wave::{Checks, Finding, Line, Sink, Touched};
+use sim_wave::{CheckSet, Checks, Finding, Line, Sink, Touched};
 
 use crate::machine::code::kernel::Kernel;
 use crate::machine::config::checks::CheckConfig;
@@ -136,11 +136,9 @@ impl DispatchChecks<'_> {
     /// The checks to make; `None` if there are none.
     pub fn checks(&self) -> Option<Checks<'_>> {
         let Findings { asked, seed, .. } = self.findings;
-        let CheckConfig { wait, sync, race, equal, hazard, bounds, clamp, init, result, fatal, .. } = *asked;
-        let any = wait || sync || race || hazard || bounds || clamp || init;
-        let init = init.then_some(&self.memory.unwritten as _);
-        let seed = *seed;
-        any.then_some(Checks { wait, sync, race, equal, hazard, bounds, clamp, init, result, seed, fatal, sink: self })
+        let &CheckConfig { set, fatal, .. } = asked;
+        let memory = &self.memory.unwritten;
+        (set != CheckSet::default()).then_some(Checks { set, memory, seed: *seed, fatal, sink: self })
     }
 
     fn to_json(&self, finding: &Finding) -> String {

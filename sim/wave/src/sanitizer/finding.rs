@@ -5,9 +5,9 @@ use super::unwritten::Unwritten;
 use crate::program::Program;
 use std::fmt;
 
-/// Checks of a launch, and the receiver of findings.
-#[derive(Clone, Copy)]
-pub struct Checks<'a> {
+/// Checks that can be requested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckSet {
     /// Checks that registers and LDS which an outstanding operation will write are neither read nor overwritten before
     /// the wait.
     pub wait: bool,
@@ -23,10 +23,19 @@ pub struct Checks<'a> {
     pub bounds: bool,
     /// Checks that buffer accesses stay within the buffer, although hardware drops the excess.
     pub clamp: bool,
-    /// Checks that no decision depends on uninitialized data; holds the record of uninitialized memory.
-    pub init: Option<&'a dyn Unwritten>,
+    /// Checks that no decision depends on uninitialized data.
+    pub init: bool,
     /// Also reports stores of uninitialized data to memory that the host may read. Needs `init`.
     pub result: bool,
+}
+
+/// Checks of a launch, and the receiver of findings.
+#[derive(Clone, Copy)]
+pub struct Checks<'a> {
+    /// Checks to make.
+    pub set: CheckSet,
+    /// Record of uninitialized memory, for the check `init`.
+    pub memory: &'a dyn Unwritten,
     /// Seed that decides for each result if it arrives at once or as late as the waits allow.
     pub seed: Option<u64>,
     /// The first finding ends the kernel with [`crate::FaultKind::Found`].
@@ -43,7 +52,7 @@ pub trait Sink: Sync {
     /// Reports that a finding has been found `times` more times.
     fn repeated(&self, finding: &Finding, times: u64);
 
-    /// With [`Checks::race`], reports the accesses of a finished dispatch to one page.
+    /// With [`CheckSet::race`], reports the accesses of a finished dispatch to one page.
     fn touched(&self, _: &[Touched]) {}
 
     /// Source file and line of the instruction at an address; `None` if unknown.

@@ -26,7 +26,7 @@ mod touch;
 mod unwritten;
 mod uses;
 
-pub use finding::{Checks, Finding, Line, Sink, Touched};
+pub use finding::{CheckSet, Checks, Finding, Line, Sink, Touched};
 pub(crate) use lds::Access;
 pub(crate) use paths::check as check_paths;
 pub use paths::{PathFinding, PathReport};
@@ -102,17 +102,17 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         (dispatch, arguments): (u64, (u64, u64)),
         shared: Option<&'a Shared>,
     ) -> Self {
-        let (wait, is_late) = (checks.wait, checks.wait && checks.seed.is_some());
+        let (wait, is_late) = (checks.set.wait, checks.set.wait && checks.seed.is_some());
         let races = shared.is_some();
-        let counts = wait || checks.bounds || checks.clamp || races;
+        let counts = wait || checks.set.bounds || checks.set.clamp || races;
         let set = |deeds: u8, does: bool| if does { deeds } else { 0 };
         Sanitizer {
             counts,
             looked_at: set(deeds::WAITS | deeds::COUNTS, counts)
                 | set(deeds::ISSUES, is_late)
-                | set(deeds::MEETS, checks.sync || races)
-                | set(deeds::LDS, wait || races || checks.clamp)
-                | set(deeds::MEMORY, checks.bounds || checks.clamp || races),
+                | set(deeds::MEETS, checks.set.sync || races)
+                | set(deeds::LDS, wait || races || checks.set.clamp)
+                | set(deeds::MEMORY, checks.set.bounds || checks.set.clamp || races),
             followed: set(deeds::ISSUES, counts),
             looks_at_all: false,
             checks,
@@ -124,7 +124,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             lds: Writes::default(),
             meetings: Meetings::default(),
             races: shared.map(Races::new),
-            init: uses.zip(checks.init).map(|(uses, memory)| Init::new(program, uses, memory, checks.result)),
+            init: uses.map(|uses| Init::new(program, uses, checks.memory, checks.set.result)),
             workgroup: [0; 3],
             found: HashMap::new(),
             old: None,
@@ -230,29 +230,29 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         group: &mut Group<'_>,
     ) -> Progress {
         if self.counts {
-            if let (true, true, Some(touch)) = (self.checks.bounds, step.runs, &step.touch)
+            if let (true, true, Some(touch)) = (self.checks.set.bounds, step.runs, &step.touch)
                 && touch.format == Format::Smem
             {
                 self.arguments(op, number, touch, wave, group)?;
             }
-            if let (true, true, Some(touch)) = (self.checks.clamp, step.runs, &step.touch)
+            if let (true, true, Some(touch)) = (self.checks.set.clamp, step.runs, &step.touch)
                 && !step.is_private(wave)
             {
                 self.clamped(op, number, touch, wave, group)?;
             }
-            if let (true, true, Some(access)) = (self.checks.clamp, step.runs, &step.lds) {
+            if let (true, true, Some(access)) = (self.checks.set.clamp, step.runs, &step.lds) {
                 self.clamped_lds(number, access, wave, group)?;
             }
             if self.races.is_some() {
                 self.order(op, number, step, wave, group)?;
             }
-            if let (Some(access), true) = (&step.lds, self.checks.wait) {
+            if let (Some(access), true) = (&step.lds, self.checks.set.wait) {
                 self.lds(number, access, step.issue, wave)?;
             }
             match step.issue {
                 // No micro-operation will run.
                 Some(issue) if !step.runs => self.issue_skipped(number, step, issue, wave),
-                Some(_) if self.checks.seed.is_some() && self.checks.wait => {
+                Some(_) if self.checks.seed.is_some() && self.checks.set.wait => {
                     self.land_under(step, wave);
                     self.keep_old(step, wave);
                 }
@@ -262,7 +262,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
         if let Meeting::Named(deed) = step.meeting {
             self.named(op, number, deed, wave, group)?;
         }
-        if self.checks.sync && step.meeting != Meeting::None && !step.is_private(wave) {
+        if self.checks.set.sync && step.meeting != Meeting::None && !step.is_private(wave) {
             let exec = wave.exec() & Wave::<L>::LANES;
             if let Some(disorder) = self.meetings.step(wave.index as usize, step.meeting, number, exec) {
                 self.report(Kind::Barrier, number, &disorder, wave.index)?;
@@ -318,7 +318,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             }
             _ => return Ok(()),
         };
-        if !self.checks.sync {
+        if !self.checks.set.sync {
             return Ok(());
         }
         self.report(Kind::Barrier, number, &Disorder { what, other: None, lanes: 0, memory: None }, wave.index)
@@ -517,7 +517,7 @@ impl<'a, const L: usize> Sanitizer<'a, L> {
             Issue::One(class) => [Some(pending.issue(class, wave)), None],
             Issue::Flat(class) => flat(pending, class, wave, exec, self.program.target.is_gfx9()),
         };
-        if !self.checks.wait {
+        if !self.checks.set.wait {
             return;
         }
         for span in plan.writes(step) {
@@ -584,7 +584,7 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
         self.pending.iter_mut().for_each(Pending::clear);
         self.pending.resize_with(waves.len().max(self.pending.len()), || Pending::new(target, scalars));
         self.trails.clear();
-        if self.checks.hazard && self.plan.hazards.is_there() {
+        if self.checks.set.hazard && self.plan.hazards.is_there() {
             self.trails.resize(waves.len(), Trail::NEW);
         }
         self.looks_at_all = !self.trails.is_empty() || self.init.is_some();
@@ -621,7 +621,7 @@ impl<const L: usize> Observer<L> for Sanitizer<'_, L> {
     }
 
     fn stuck(&mut self, wave: &Wave<L>, group: &Group<'_>) {
-        if !self.checks.sync {
+        if !self.checks.set.sync {
             return;
         }
         let (number, what) = match wave.at_named {

@@ -31,7 +31,7 @@ impl<const L: usize> Sanitizer<'_, L> {
     /// Reports two unordered accesses.
     #[cold]
     pub(super) fn race(&mut self, number: u32, hit: &Hit, wave: u32) -> Progress {
-        if hit.is_equal && !self.checks.equal {
+        if hit.is_equal && !self.checks.set.equal {
             return Ok(());
         }
         if !hit.is_lds && self.checks.sink.is_mailbox(hit.address) {

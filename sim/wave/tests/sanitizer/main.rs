@@ -15,7 +15,7 @@ mod waits;
 use hsa_abi::KernelDescriptor;
 use rig::{Everything, Found, launch};
 use sim_isa::Target;
-use sim_wave::{Checks, Counters, Fault, Finding, Kernel, Launch, Watch, run};
+use sim_wave::{CheckSet, Checks, Counters, Fault, Finding, Kernel, Launch, Watch, run};
 
 const CODE: u64 = 0x10_0000;
 const DESCRIPTOR: u64 = CODE - 0x100;
@@ -110,15 +110,18 @@ fn run_with(cpu: &str, text: &str, with: With) -> Outcome {
     let unwritten = init::OneBuffer::new();
     let is_other = with.race || with.init || with.hazard;
     let checks = Checks {
-        wait: !is_other,
-        sync: !is_other,
-        race: with.race,
-        equal: with.equal,
-        hazard: with.hazard,
-        bounds: with.bounds,
-        clamp: with.clamp,
-        result: with.result,
-        init: with.init.then_some(&unwritten),
+        set: CheckSet {
+            wait: !is_other,
+            sync: !is_other,
+            race: with.race,
+            equal: with.equal,
+            hazard: with.hazard,
+            bounds: with.bounds,
+            clamp: with.clamp,
+            init: with.init,
+            result: with.result,
+        },
+        memory: &unwritten,
         seed: with.seed,
         fatal: with.fatal,
         sink: &found,

@@ -14,7 +14,7 @@ use device_binaries::{
 use hsa_abi::KernelDescriptor;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use sim_isa::Target;
-use sim_wave::{Checks, Kernel, Launch, Watch, run};
+use sim_wave::{CheckSet, Checks, Kernel, Launch, Watch, run};
 
 use crate::rig::{Everything, Found, launch};
 
@@ -234,16 +234,17 @@ fn run_all(
             .map(|chunk| u128::from_le_bytes(std::array::from_fn(|n| chunk.get(n).copied().unwrap_or(0))))
             .collect();
         let watch = Watch::Checks(Checks {
-            wait: true,
-            sync: true,
-            race: true,
-            equal: false,
-            hazard: true,
-            bounds: true,
-            clamp: false,
-            // Of the kernels as they are, which run with seeds.
-            result: false,
-            init: seed.map(|_| &Everything as _),
+            set: CheckSet {
+                wait: true,
+                sync: true,
+                race: true,
+                hazard: true,
+                bounds: true,
+                // Of the kernels as they are, which run with seeds.
+                init: seed.is_some(),
+                ..CheckSet::default()
+            },
+            memory: &Everything,
             seed,
             fatal: false,
             sink: &found,
