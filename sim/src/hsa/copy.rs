@@ -120,16 +120,9 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy(
     dep_signals: *const HsaSignal,
     completion_signal: HsaSignal,
 ) -> HsaStatus {
-    guard(|| {
-        let machine = machine()?;
-        if dst.is_null() || src.is_null() {
-            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
-        }
-        let agents = [machine.agent(src_agent)?.index, machine.agent(dst_agent)?.index];
-        let dependencies = (dep_signals, dep_signal_count);
-        // SAFETY: the caller's contract.
-        unsafe { async_copy(&machine, (dst, src, size), agents, dependencies, completion_signal) }
-    })
+    let (sides, dependencies) = ([(dst, dst_agent), (src.cast_mut(), src_agent)], (dep_signals, dep_signal_count));
+    // SAFETY: the caller's contract.
+    guard(|| unsafe { async_copy(sides, size, dependencies, completion_signal, |_, _| Ok(())) })
 }
 
 /// As [`hsa_amd_memory_async_copy`], on one of a GPU's DMA engines, which all do the same here. `engine` is one bit of
@@ -147,26 +140,20 @@ pub unsafe extern "C" fn hsa_amd_memory_async_copy_on_engine(
     engine: u32,
     _force_engine: bool,
 ) -> HsaStatus {
-    guard(|| {
-        let machine = machine()?;
-        if dst.is_null() || src.is_null() {
-            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    let (sides, dependencies) = ([(dst, dst_agent), (src.cast_mut(), src_agent)], (dep_signals, dep_signal_count));
+    let can_run = |src: &Agent, dst: &Agent| {
+        if size == 0 {
+            return Ok(());
         }
-        let (src_agent, dst_agent) = (machine.agent(src_agent)?, machine.agent(dst_agent)?);
-        if size > 0 {
-            if src_agent.gpu.is_none() && dst_agent.gpu.is_none() {
-                return Err(HsaStatus::ERROR_INVALID_AGENT);
-            }
-            let is_one = engine.is_power_of_two() && engine < 1 << SDMA_ENGINES;
-            if !is_one || src_agent.index != dst_agent.index && engine & usable_engines(src_agent, dst_agent) == 0 {
-                return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
-            }
+        if src.gpu.is_none() && dst.gpu.is_none() {
+            return Err(HsaStatus::ERROR_INVALID_AGENT);
         }
-        let dependencies = (dep_signals, dep_signal_count);
-        let agents = [src_agent.index, dst_agent.index];
-        // SAFETY: the caller's contract.
-        unsafe { async_copy(&machine, (dst, src, size), agents, dependencies, completion_signal) }
-    })
+        let is_one = engine.is_power_of_two() && engine < 1 << SDMA_ENGINES;
+        let is_usable = src.index == dst.index || engine & usable_engines(src, dst) != 0;
+        if is_one && is_usable { Ok(()) } else { Err(HsaStatus::ERROR_INVALID_ARGUMENT) }
+    };
+    // SAFETY: the caller's contract.
+    guard(|| unsafe { async_copy(sides, size, dependencies, completion_signal, can_run) })
 }
 
 /// Number of DMA engines of a GPU.
@@ -200,24 +187,31 @@ pub unsafe extern "C" fn hsa_amd_memory_copy_engine_status(
     })
 }
 
-/// Copies between agents when all dependencies are zero.
+/// Copies between agents, to the first side from the second, when all dependencies are zero. `can_run` refuses agents:
+/// source, destination.
 ///
 /// # Safety
 /// The signals are null or as many as said. The memory stays until completion.
 unsafe fn async_copy(
-    machine: &Arc<Machine>,
-    (dst, src, size): (*mut c_void, *const c_void, usize),
-    agents: [AgentIndex; 2],
+    [(dst, dst_agent), (src, src_agent)]: [(*mut c_void, HsaAgent); 2],
+    size: usize,
     (dep_signals, dep_signal_count): (*const HsaSignal, u32),
     completion: HsaSignal,
+    can_run: impl FnOnce(&Agent, &Agent) -> Result<(), HsaStatus>,
 ) -> Result<(), HsaStatus> {
+    let machine = &machine()?;
+    if dst.is_null() || src.is_null() {
+        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+    }
+    let (src_agent, dst_agent) = (machine.agent(src_agent)?, machine.agent(dst_agent)?);
+    can_run(src_agent, dst_agent)?;
     // SAFETY: the caller's promise.
     let dependencies = unsafe { dependencies(machine, dep_signals, dep_signal_count)? };
     check_signals(machine, &[completion])?;
     if size == 0 {
         return Ok(());
     }
-    let engine = agents.into_iter().find(|&agent| agent != CPU);
+    let engine = [src_agent.index, dst_agent.index].into_iter().find(|&agent| agent != CPU);
     if engine.is_none() {
         check_range(machine, dst, size)?;
         check_range(machine, src, size)?;
