@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use super::algorithms::Round;
 use super::line::Line;
 use super::operation::{Kind, Plan};
-use super::rccl::{Device, DeviceOperation, Group, ID_BYTES, Others};
+use super::rccl::{ABORT, Device, DeviceOperation, Group, ID_BYTES, Others};
 use super::world::{Lane, World, hash};
 use crate::ffi::{Result, Status, status};
 
@@ -151,13 +151,26 @@ impl Communicator {
     /// [`perform`](Self::perform).
     ///
     /// # Errors
-    /// The failure of the group: the job must [abort](Self::abort) it.
+    /// The failure of the group: the job must [abort](Self::abort) it, and [RCCL](Self::abort_rccl) behind it.
     pub fn perform_on_device(&self, operations: Vec<DeviceOperation>) -> Result<()> {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
         let group = self.rccl.get().ok_or_else(|| status!(INTERNAL, "a communicator without RCCL"))?;
         group.perform(operations, self.world.timeout, self)
+    }
+
+    /// True if RCCL may still use the memory of an operation that has failed.
+    pub fn is_unfinished(&self) -> bool {
+        self.rccl.get().is_some_and(Group::is_unfinished)
+    }
+
+    /// Has RCCL end the operation that has failed, as [`Group::abort`]. Semaphores must have failed before: RCCL's
+    /// stream goes on with wrong data.
+    pub fn abort_rccl(&self, retained: Box<dyn Send>) {
+        if let Some(group) = self.rccl.get() {
+            group.abort(retained);
+        }
     }
 
     /// Ends the group: operations that run or follow fail on all ranks.
@@ -172,6 +185,17 @@ impl Communicator {
         }
         let children: Vec<_> = self.children.lock().groups.values().flatten().cloned().collect();
         children.iter().for_each(|child| child.cancel());
+    }
+
+    /// Has RCCL release the group and those split from it, behind operations that have [failed](Self::cancel). Nothing
+    /// follows.
+    pub fn release_rccl(&self) {
+        if let Some(group) = self.rccl.get() {
+            self.operations.wait_until_idle(ABORT);
+            let children: Vec<_> = self.children.lock().groups.values().flatten().cloned().collect();
+            children.iter().for_each(|child| child.release_rccl());
+            group.release();
+        }
     }
 
     /// Splits the group by colour, ranks in the order of their keys. Does not wait for the other ranks.

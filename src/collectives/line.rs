@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::ThreadId;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -26,6 +28,8 @@ struct State {
     serving: u64,
     ready: BTreeMap<u64, Job>,
     has_thread: bool,
+    /// The thread, once it runs.
+    thread: Option<ThreadId>,
     is_closed: bool,
 }
 
@@ -65,6 +69,21 @@ impl Line {
         state.serving < state.next
     }
 
+    /// True after [`Self::close`].
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
+    }
+
+    /// Waits until no job is outstanding, for `timeout` at most. A job does not wait for itself.
+    pub fn wait_until_idle(&self, timeout: Duration) {
+        let mut state = self.state.lock();
+        if state.thread == Some(std::thread::current().id()) {
+            return;
+        }
+        let is_busy = |state: &mut State| state.serving < state.next;
+        self.changed.wait_while_for(&mut state, is_busy, timeout);
+    }
+
     /// Ends the thread after the outstanding jobs. Does not wait.
     pub fn close(&self) {
         self.state.lock().is_closed = true;
@@ -73,6 +92,7 @@ impl Line {
 
     fn serve(&self) {
         let mut state = self.state.lock();
+        state.thread = Some(std::thread::current().id());
         loop {
             let number = state.serving;
             if let Some(job) = state.ready.remove(&number) {
@@ -81,6 +101,7 @@ impl Line {
                 let _ = thunk::catch(job);
                 state = self.state.lock();
                 state.serving += 1;
+                self.changed.notify_all();
             } else if state.is_closed && state.serving == state.next {
                 return;
             } else {
@@ -106,6 +127,8 @@ mod tests {
         }
         let order: Vec<_> = (0..4).map(|_| ran.recv().unwrap()).collect();
         assert_eq!(order, numbers);
+        line.wait_until_idle(Duration::MAX);
+        assert!(!line.is_busy());
         line.close();
     }
 }

@@ -38,7 +38,8 @@ use crate::ffi::{
 };
 
 /// The communicators of a device, by the parameters of channels. Programs create their channel at every call and get
-/// the same communicator. They live as long as the device. Dropping this ends operations that wait for other ranks.
+/// the same communicator. They live as long as the device. Dropping this ends operations that wait for other ranks, and
+/// waits for RCCL to end.
 #[derive(Debug, Default)]
 pub struct DeviceChannels {
     places: Mutex<HashMap<Request, Place>>,
@@ -91,6 +92,7 @@ impl Drop for DeviceChannels {
     fn drop(&mut self) {
         for communicator in self.places.get_mut().values().filter_map(|place| place.lock().clone()) {
             communicator.cancel();
+            communicator.release_rccl();
         }
     }
 }
@@ -367,17 +369,24 @@ struct Job {
 impl Job {
     fn run(mut self, communicator: &Arc<Communicator>, signals: SignalList) {
         self.trace.begin();
-        let result = self.perform(communicator);
+        let result = self.perform(communicator).map_err(|status| {
+            let kinds: Vec<_> = self.operations.iter().map(|operation| operation.plan.operation.kind).collect();
+            status.annotate(&format!("rank {} of {} in {kinds:?}", communicator.rank(), communicator.count()))
+        });
         if let Err(status) = &result {
             communicator.abort(status);
         }
         self.trace.end(result.as_ref().err().map(Status::code));
+        let in_use = communicator.is_unfinished().then(|| std::mem::take(&mut self.operations));
         // Before the semaphores advance, so that whoever waits for them and then releases the last reference does so on
         // its own thread.
         drop(self);
         match result {
             Ok(()) => signals.signal(),
             Err(status) => signals.fail(status),
+        }
+        if let Some(buffers) = in_use {
+            communicator.abort_rccl(Box::new(buffers));
         }
     }
 

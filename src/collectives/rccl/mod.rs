@@ -11,6 +11,7 @@
 mod library;
 
 use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +22,7 @@ use parking_lot::Mutex;
 
 use super::line::Line;
 use super::operation::{Element, Kind, Operation, Plan, Reduction};
-use crate::ffi::{Result, Status, status, thread};
+use crate::ffi::{Result, Status, messages, status, thread};
 
 pub(super) use library::ID_BYTES;
 
@@ -31,8 +32,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Longest wait for an operation of which another rank has left in good order.
 const LEFT: Duration = Duration::from_secs(10);
 
-/// Longest wait for RCCL to end what was aborted, and to release a group.
-const ABORT: Duration = Duration::from_secs(10);
+/// Longest wait of a group's release for RCCL to end what was aborted, and to release the group.
+pub(super) const ABORT: Duration = Duration::from_secs(10);
 
 /// `hipStreamNonBlocking`: the stream does not wait for the null stream, on which applications may work.
 const NON_BLOCKING: u32 = 1;
@@ -166,15 +167,19 @@ fn reduction(reduction: Reduction) -> c_int {
     }
 }
 
-/// A group of ranks. Dropping it waits for RCCL to release it, for [`ABORT`] at most.
+/// A group of ranks. Dropping it [releases](Self::release) it.
 pub(super) struct Group {
     device: Arc<Device>,
     /// Calls of RCCL.
     calls: Arc<Line>,
     /// Set once all ranks have joined.
     joined: Arc<OnceLock<Joined>>,
-    /// Set by the first failure; RCCL is not called any more.
-    failed: Mutex<bool>,
+    /// Set by the first failure; no operation begins any more. Read by the group's thread before it submits.
+    failed: Arc<Mutex<bool>>,
+    /// The end of the operation that has failed, until [`Self::abort`] takes it.
+    unfinished: Mutex<Option<Receiver<Result<()>>>>,
+    /// Closed when RCCL has ended what was aborted.
+    aborted: Mutex<Option<Receiver<()>>>,
 }
 
 /// The place of the first call of a group.
@@ -238,7 +243,8 @@ impl Group {
         let (calls, joined) = (Arc::<Line>::default(), Arc::<OnceLock<Joined>>::default());
         let number = Some(calls.draw());
         let ticket = JoinTicket { calls: calls.clone(), number, device: device.clone(), joined: joined.clone() };
-        (Self { device, calls, joined, failed: Mutex::default() }, ticket)
+        let (failed, unfinished, aborted) = (Arc::default(), Mutex::default(), Mutex::default());
+        (Self { device, calls, joined, failed, unfinished, aborted }, ticket)
     }
 
     /// The device.
@@ -249,22 +255,55 @@ impl Group {
     /// Performs operations that are independent of each other, and waits for their end. One caller at a time.
     ///
     /// # Errors
-    /// The failure of the group, of RCCL, or of another rank; DEADLINE_EXCEEDED after `timeout`. RCCL's work has been
-    /// aborted then, and the group is over.
+    /// The failure of the group, of RCCL, or of another rank; DEADLINE_EXCEEDED after `timeout`. The group is over, and
+    /// RCCL may still use the memory if [`Self::is_unfinished`]: the caller must then [abort](Self::abort) the group.
     pub fn perform(&self, operations: Vec<DeviceOperation>, timeout: Duration, others: &dyn Others) -> Result<()> {
         if *self.failed.lock() {
             return Err(status!(ABORTED, "RCCL's communicator has failed before"));
         }
-        let (device, joined) = (self.device.clone(), self.joined.clone());
+        let (device, joined, failed) = (self.device.clone(), self.joined.clone(), self.failed.clone());
         let ended = self.call(move || {
-            let joined = joined.get().ok_or_else(|| status!(ABORTED, "the rank has not joined RCCL's communicator"))?;
+            let joined = match *failed.lock() {
+                true => Err(status!(ABORTED, "the collective was aborted before it began")),
+                false => joined.get().ok_or_else(|| status!(ABORTED, "the rank has not joined RCCL's communicator")),
+            }?;
             perform(&device, *joined, &operations)
         })?;
         let result = self.wait(&ended, timeout, others);
         if result.is_err() {
-            self.abort(&ended);
+            let mut failed = self.failed.lock();
+            *failed = true;
+            // A rank that has not joined will not begin.
+            *self.unfinished.lock() = self.joined.get().map(|_| ended);
         }
         result
+    }
+
+    /// True if a failed operation may still use its memory.
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished.lock().is_some()
+    }
+
+    /// Has RCCL end the operation that has failed. Does not wait. `retained` is dropped when RCCL has ended, and never
+    /// if it does not end: RCCL's kernels may use it until then.
+    pub fn abort(&self, retained: Box<dyn Send>) {
+        let Some((ended, joined)) = self.unfinished.lock().take().zip(self.joined.get().copied()) else { return };
+        let (sender, aborted) = channel();
+        *self.aborted.lock() = Some(aborted);
+        let (device, retained) = (self.device.clone(), ManuallyDrop::new(retained));
+        // The group's thread may be in a call that only the abort ends.
+        let spawned = thread::spawn("amdgpu_rs-abort".to_owned(), move || {
+            joined.abort(&device);
+            // An error means that the call has ended, too.
+            let _ = ended.recv();
+            // SAFETY: a stream of this group's.
+            unsafe { (device.rccl.symbols.hip_stream_synchronize)(joined.stream) };
+            drop(ManuallyDrop::into_inner(retained));
+            drop(sender);
+        });
+        if let Err(error) = spawned {
+            messages::tell(&format!("RCCL was not told to abort a collective: starting a thread: {error}"));
+        }
     }
 
     /// Runs a call on the group's thread; its result arrives at the returned end.
@@ -317,30 +356,19 @@ impl Group {
         if error == IN_PROGRESS { Ok(()) } else { rccl.check("a collective", error) }
     }
 
-    /// Ends what runs, so that RCCL's kernels use no memory any more. Waits for [`ABORT`] at most.
-    fn abort(&self, ended: &Receiver<Result<()>>) {
-        if std::mem::replace(&mut *self.failed.lock(), true) {
+    /// Has RCCL release the group, and waits for that, or for the end of an aborted operation, for [`ABORT`] at most.
+    /// A process that ends while a thread is in RCCL or HIP crashes in their destructors.
+    pub fn release(&self) {
+        if self.calls.is_closed() {
             return;
         }
-        let Some(joined) = self.joined.get().copied() else { return };
-        let (sender, aborted) = channel();
-        let device = self.device.clone();
-        // The group's thread may be in a call that only the abort ends.
-        let spawned = thread::spawn("amdgpu_rs-abort".to_owned(), move || {
-            joined.abort(&device);
-            let _ = sender.send(());
-        });
-        if spawned.is_ok() {
-            let deadline = Instant::now() + ABORT;
-            let _ = aborted.recv_timeout(ABORT);
-            let _ = ended.recv_timeout(deadline.saturating_duration_since(Instant::now()));
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if !*self.failed.get_mut() {
+        if let Some(aborted) = self.aborted.lock().take() {
+            if aborted.recv_timeout(ABORT) == Err(RecvTimeoutError::Timeout) {
+                messages::tell(&format!(
+                    "RCCL has not ended an aborted collective within {ABORT:?}; its memory is kept"
+                ));
+            }
+        } else {
             let (device, joined) = (self.device.clone(), self.joined.clone());
             let released = self.call(move || {
                 let Some(joined) = joined.get() else { return Ok(()) };
@@ -352,11 +380,18 @@ impl Drop for Group {
                     device.rccl.check_hip("hipStreamDestroy", (symbols.hip_stream_destroy)(joined.stream))
                 }
             });
+            *self.failed.lock() = true;
             if let Ok(released) = released {
                 let _ = released.recv_timeout(ABORT);
             }
         }
         self.calls.close();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

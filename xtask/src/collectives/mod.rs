@@ -37,6 +37,9 @@ const SAMPLE_TARGETS: [&str; 2] = ["gfx1100", "gfx942:bar=small"];
 /// Cases of the sample by MPI, which take the same algorithms.
 const MPI_SAMPLE: &str = "mlp";
 
+/// The case in which a rank of RCCL dies, a test of the driver's.
+const DEATHS: &str = "rank_dies";
+
 /// The transport between ranks, and the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Engine {
@@ -80,11 +83,15 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, ranks: u32, engine: 
         Engine::Mpi | Engine::MpirunTcp => setup::mpi(layout, steps)?,
         Engine::Rccl => rocm::rccl(layout, steps)?,
     }
+    let mut deaths = None;
+    if engine == Engine::Rccl && glob::matches(filter, DEATHS) {
+        deaths = Some(steps.step("A rank of RCCL dies", |step| Ok(timed(|| run_deaths(layout, step, target))))?);
+    }
     let name = format!("Collectives of {ranks} ranks on {target} by {}", engine.name());
     let outcomes = steps.step(&name, |step| {
         let mut cases = cases(layout, step, ranks)?;
         cases.retain(|case| glob::matches(filter, &case.name));
-        if cases.is_empty() {
+        if cases.is_empty() && deaths.is_none() {
             return Err(Error::setup(format!("no case of collectives matches {filter}")));
         }
         let folder = layout.build.join(format!("collectives/{ranks}"));
@@ -100,7 +107,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, ranks: u32, engine: 
         Ok(outcomes)
     })?;
     let mut tally = Tally::default();
-    for (name, outcome) in outcomes {
+    for (name, outcome) in outcomes.into_iter().chain(deaths.map(|outcome| (DEATHS.to_owned(), outcome))) {
         tally.count(steps, &format!("collectives on {target} by {}", engine.name()), &name, outcome);
     }
     Ok(tally)
@@ -185,6 +192,25 @@ fn run_case(layout: &Layout, step: &Step, target: &Target, engine: Engine, modul
         let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect();
         results.into_iter().collect()
     })
+}
+
+/// Runs the driver's test of ranks that die in the root with RCCL, on two GPUs.
+fn run_deaths(layout: &Layout, step: &Step, target: &Target) -> Result<()> {
+    let mut cargo = layout.cargo();
+    cargo.args(["test", "--locked", "--test", "collective_processes", "--no-run", "--message-format=json"]);
+    let messages = step.capture(cargo)?;
+    let program = setup::built_library(&String::from_utf8_lossy(&messages), "collective_processes", "")
+        .ok_or_else(|| Error::setup("cargo built no test `collective_processes`"))?;
+    let mut command = rocm::enter(layout, target, &layout.root);
+    command.args([program.as_str(), "--exact", "a_process_that_dies_ends_the_others_operations", "--nocapture"]);
+    command.env("AMDGPU_RS_TEST_HSA", layout.sim_library()).env("AMDGPU_RS_TEST_COLLECTIVE_ENGINE", "rccl");
+    command.env("HSA_SIM_AGENTS", [target.agents(), target.agents()].join(","));
+    let mut lines = Vec::new();
+    match step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
+        Ended::Exit(status) if status.success() => Ok(()),
+        Ended::Exit(_) => Err(Error::Failed(lines[lines.len().saturating_sub(20)..].join("\n      "))),
+        Ended::Silent => Err(Error::Failed(format!("no output for {} s, killed", SILENCE.as_secs()))),
+    }
 }
 
 /// `iree-run-module` for one rank. Its GPU is the one of the rank, where there are several.
