@@ -26,6 +26,7 @@ mod sync;
 #[cfg(test)]
 mod testing;
 
+pub use crate::api::allocator::{SharedMemory, iree_hal_amdgpu_rs_buffer_attach, iree_hal_amdgpu_rs_buffer_share};
 pub use crate::api::driver::iree_hal_amdgpu_rs_driver_create;
 pub use crate::core::memory::address_of as device_address;
 #[cfg(feature = "standalone")]

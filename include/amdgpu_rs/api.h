@@ -69,6 +69,41 @@ typedef struct iree_hal_amdgpu_rs_struct_size_t {
 IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_verify_struct_sizes(
     iree_host_size_t count, const iree_hal_amdgpu_rs_struct_size_t* sizes);
 
+// Names a buffer's memory for other processes of the machine. The bytes may be
+// sent to them by any way; the fields are the driver's own.
+typedef struct iree_hal_amdgpu_rs_shared_memory_t {
+  uint32_t handle[8];
+  uint64_t allocation_size;
+  uint64_t size;
+} iree_hal_amdgpu_rs_shared_memory_t;
+
+// Makes a name of |buffer|'s memory, with which another process can attach it,
+// without a copy (HSA's IPC memory). |allocator| is that of the device that made
+// the buffer.
+//
+// The name is valid as long as the buffer, which must not be released while
+// another process has it attached. Semaphores are not shared: the processes tell
+// each other, by a means of their own, when work on the memory is complete.
+//
+// Fails with UNAVAILABLE for anything but a whole buffer of GPU memory from
+// iree_hal_allocator_allocate_buffer, and with what the HSA runtime reports.
+// May be called from any thread.
+IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_buffer_share(
+    iree_hal_allocator_t* allocator, iree_hal_buffer_t* buffer,
+    iree_hal_amdgpu_rs_shared_memory_t* out_memory);
+
+// Attaches |memory| of another process as a buffer. The GPU that owns the memory
+// must be a GPU of |allocator|'s device; |params| are those of an import as
+// IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION. The last release of the buffer
+// detaches the memory. The other process must still run at the call.
+//
+// Fails with INVALID_ARGUMENT for bytes that are no such name, and with what the
+// HSA runtime reports when the memory is gone. May be called from any thread.
+IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_buffer_attach(
+    iree_hal_allocator_t* allocator, iree_hal_buffer_params_t params,
+    const iree_hal_amdgpu_rs_shared_memory_t* memory,
+    iree_hal_buffer_t** out_buffer);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

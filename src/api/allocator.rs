@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use hsa_abi::{HsaPointerType, HsaStatus};
+use hsa_abi::{HsaIpcHandle, HsaPointerType, HsaStatus};
 
 use crate::core::memory::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
 use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize, fit};
@@ -14,10 +14,84 @@ use crate::core::profile::Profiler;
 use crate::core::profile::memory::BufferTrace;
 use crate::ffi::tracing::{self, Stream};
 use crate::ffi::{
-    Allocator, Blocks, Buffer, BufferUsage, Code, ExternalBufferFlags, HalObject, HalRef, Header, MemoryType, Out,
-    Result, Status, raw, status, thunk,
+    Allocator, Blocks, Borrowed, Buffer, BufferUsage, Code, ExternalBufferFlags, HalObject, HalRef, Header, MemoryType,
+    Out, QUEUE_AFFINITY_ANY, Result, Status, raw, status, thunk,
 };
 use crate::hsa::{self, Library, PointerInfo};
+
+/// `iree_hal_amdgpu_rs_shared_memory_t` of `amdgpu_rs/api.h`: the name of a buffer's memory for other processes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMemory {
+    handle: HsaIpcHandle,
+    /// Bytes of the allocation.
+    allocation_size: u64,
+    /// Bytes of the buffer.
+    size: u64,
+}
+
+/// `iree_hal_amdgpu_rs_buffer_share` of `amdgpu_rs/api.h`.
+///
+/// # Safety
+/// As the header says; pointers are valid for the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iree_hal_amdgpu_rs_buffer_share(
+    allocator: *mut raw::iree_hal_allocator_t,
+    buffer: *mut raw::iree_hal_buffer_t,
+    out_memory: *mut SharedMemory,
+) -> raw::iree_status_t {
+    let share = || {
+        // SAFETY: the caller's, alive during the call.
+        let (allocator, buffer) = unsafe { (Borrowed::from_raw(allocator), Buffer::from_raw(buffer)) };
+        let buffer = buffer.ok_or_else(|| status!(INVALID_ARGUMENT, "no buffer to share"))?;
+        let memory = own(allocator)?.share(buffer)?;
+        // SAFETY: the caller's place for the result.
+        unsafe { out_memory.write(memory) };
+        Ok(())
+    };
+    crate::ffi::status::into_raw(thunk::catch(share).flatten())
+}
+
+/// `iree_hal_amdgpu_rs_buffer_attach` of `amdgpu_rs/api.h`.
+///
+/// # Safety
+/// As the header says; pointers are valid for the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn iree_hal_amdgpu_rs_buffer_attach(
+    allocator: *mut raw::iree_hal_allocator_t,
+    params: Params,
+    memory: *const SharedMemory,
+    out_buffer: *mut RawBuffer,
+) -> raw::iree_status_t {
+    let attach = || {
+        // SAFETY: the caller's, alive during the call; no value of the memory's fields is invalid.
+        let (allocator, memory) = unsafe { (Borrowed::from_raw(allocator), memory.read()) };
+        let buffer = own(allocator)?.attach(with_defaults(params), &memory)?;
+        // SAFETY: the caller's place for the result.
+        unsafe { out_buffer.write(buffer.into_raw()) };
+        Ok(())
+    };
+    crate::ffi::status::into_raw(thunk::catch(attach).flatten())
+}
+
+/// The parameters with IREE's defaults in place of zeros (`iree_hal_buffer_params_canonicalize`).
+fn with_defaults(params: Params) -> Params {
+    let or = |bits: u32, default: u32| if bits == 0 { default } else { bits };
+    Params {
+        usage: or(params.usage, raw::IREE_HAL_BUFFER_USAGE_DEFAULT),
+        access: if params.access == 0 { raw::IREE_HAL_MEMORY_ACCESS_ALL as _ } else { params.access },
+        type_: or(params.type_, raw::IREE_HAL_MEMORY_TYPE_OPTIMAL),
+        queue_affinity: if params.queue_affinity == 0 { QUEUE_AFFINITY_ANY } else { params.queue_affinity },
+        ..params
+    }
+}
+
+/// # Errors
+/// INVALID_ARGUMENT for another driver's allocator.
+fn own(allocator: Option<Borrowed<'_, raw::iree_hal_allocator_t>>) -> Result<&DeviceAllocator> {
+    let own = allocator.and_then(Borrowed::downcast);
+    own.ok_or_else(|| status!(INVALID_ARGUMENT, "the allocator is not that of a device of this driver"))
+}
 
 /// `iree_hal_allocator_t` of this driver.
 #[repr(C)]
@@ -282,7 +356,7 @@ impl DeviceAllocator {
                 // SAFETY: the member that the type names.
                 let device = unsafe { external.handle.device_allocation.ptr };
                 let device = check_import(device as *mut u8, &params)?;
-                self.import_device(params, device, external.size, release)?
+                self.import_device(params, device, external.size, (release, Memory::Borrowed))?
             }
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD => {
                 return Err(status!(UNIMPLEMENTED, "importing OPAQUE_FD buffers is not supported"));
@@ -319,13 +393,55 @@ impl DeviceAllocator {
         DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)
     }
 
+    /// The name of a buffer's memory for other processes.
+    ///
+    /// # Errors
+    /// UNAVAILABLE for a buffer that is not a whole allocation of a GPU's memory; the status of the runtime.
+    pub fn share(&self, buffer: Buffer<'_>) -> Result<SharedMemory> {
+        let unavailable = || {
+            status!(
+                UNAVAILABLE,
+                "only whole buffers of GPU memory that this driver's allocator has made can be shared with other \
+                 processes: no spans, no imported, queue-allocated or empty ones, and no host memory"
+            )
+        };
+        let buffer = DeviceBuffer::of(buffer).filter(|buffer| buffer.size() > 0 && buffer.is_own_allocation());
+        let buffer = buffer.filter(|buffer| buffer.memory_type().contains(MemoryType::DEVICE_LOCAL));
+        let buffer = buffer.ok_or_else(unavailable)?;
+        let base: *mut u8 = std::ptr::with_exposed_provenance_mut(buffer.device_address() as usize);
+        let info = hsa::pointer_info(&self.library, base)?;
+        let handle = hsa::share_memory(&self.library, base, info.size)?;
+        Ok(SharedMemory { handle, allocation_size: info.size as u64, size: buffer.size() as u64 })
+    }
+
+    /// A buffer of the memory of another process.
+    ///
+    /// # Errors
+    /// As for [`hsa::Attachment::new`] and an import of device memory.
+    pub fn attach(&self, params: Params, shared: &SharedMemory) -> Result<HalRef<DeviceBuffer>> {
+        if shared.size == 0 || shared.size > shared.allocation_size {
+            return Err(status!(INVALID_ARGUMENT, "the handle was not made by iree_hal_amdgpu_rs_buffer_share"));
+        }
+        let mut placed = params;
+        let affinity = self.heaps.select(&mut placed)?;
+        let gpus = (0..self.heaps.gpu_count()).filter(|gpu| affinity & self.heaps.queues_of(*gpu) != 0);
+        let agents: Vec<_> = gpus.map(|gpu| self.heaps.agent(gpu)).collect();
+        let (length, size) = (shared.allocation_size as usize, shared.size as usize);
+        let attachment = hsa::Attachment::new(&self.library, &shared.handle, length, &agents)?;
+        let (address, memory) = (attachment.address(), Memory::Attached(attachment));
+        let buffer =
+            self.import_device(params, check_import(address.as_ptr(), &params)?, size, (NO_RELEASE, memory))?;
+        self.trace(&buffer, size, true, &placed, self.heaps.gpu_of(buffer.affinity()));
+        Ok(buffer)
+    }
+
     /// Wraps memory that was allocated through HSA on one of the device's GPUs. Its access rights are not changed.
     fn import_device(
         &self,
         mut params: Params,
         device: NonNull<u8>,
         size: usize,
-        release: raw::iree_hal_buffer_release_callback_t,
+        (release, memory): (raw::iree_hal_buffer_release_callback_t, Memory),
     ) -> Result<HalRef<DeviceBuffer>> {
         let affinity = self.heaps.select(&mut params)?;
         let info = hsa::pointer_info(&self.library, device.as_ptr())?;
@@ -341,7 +457,7 @@ impl DeviceAllocator {
         };
         let host = if kind.is_host_visible() { device.as_ptr() } else { std::ptr::null_mut() };
         let (flush, coherent) = (self.heaps.flush(owner, kind), self.heaps.coherent_use(owner, kind));
-        let (access, memory) = (self.heaps.access_of(info.owner, &info.accessible), Memory::Borrowed);
+        let access = self.heaps.access_of(info.owner, &info.accessible);
         let storage = Storage { device: device.as_ptr() as u64, host, flush, coherent, access, memory };
         let placement = self.placement(affinity);
         DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)

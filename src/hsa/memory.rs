@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hsa_abi::{
     HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED,
-    HSA_GLOBAL_FLAG_KERNARG, HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaLinkType, HsaMemoryPool,
+    HSA_GLOBAL_FLAG_KERNARG, HsaAgent, HsaAgentMemoryPoolInfo, HsaAmdSegment, HsaIpcHandle, HsaLinkType, HsaMemoryPool,
     HsaMemoryPoolAccess, HsaMemoryPoolInfo, HsaMemoryPoolLinkInfo, HsaPointerInfo, HsaPointerType, HsaStatus,
 };
 
@@ -253,6 +253,73 @@ impl Drop for Allocation {
         // SAFETY: allocated by this runtime and not freed before; the owner says that no one uses it any more.
         let status = unsafe { (self.library.symbols.hsa_amd_memory_pool_free)(self.address.as_ptr().cast()) };
         report("hsa_amd_memory_pool_free", status);
+    }
+}
+
+/// The name of a whole allocation for other processes of the machine (`hsa_amd_ipc_memory_create`). It is valid as long
+/// as the allocation.
+///
+/// # Errors
+/// The status of the call; `ERROR_INVALID_SYMBOL_NAME` of a runtime without such names.
+pub fn share_memory(library: &Library, base: *mut u8, size: usize) -> Result<HsaIpcHandle> {
+    let create = library.symbols.hsa_amd_ipc_memory_create.ok_or_else(|| no_sharing("hsa_amd_ipc_memory_create"))?;
+    let mut handle = HsaIpcHandle::default();
+    // SAFETY: the address is looked up; the result goes to a local.
+    let status = unsafe { create(base.cast(), size, &raw mut handle) };
+    check_with("hsa_amd_ipc_memory_create", status, || format!("{size} bytes at {base:p}"))?;
+    Ok(handle)
+}
+
+fn no_sharing(call: &'static str) -> Error {
+    let details = "the runtime has no memory of other processes".to_owned();
+    Error::Call { call, status: HsaStatus::ERROR_INVALID_SYMBOL_NAME, details }
+}
+
+/// An allocation of another process, detached when dropped.
+#[derive(Debug)]
+pub struct Attachment {
+    library: Arc<Library>,
+    address: NonNull<u8>,
+}
+
+// SAFETY: an attachment is an address; the runtime's functions may be called from any thread.
+unsafe impl Send for Attachment {}
+// SAFETY: shared references only read the address.
+unsafe impl Sync for Attachment {}
+
+impl Attachment {
+    /// Attaches the allocation of `size` bytes that `handle` names, for `agents`.
+    ///
+    /// # Errors
+    /// The status of the call: the other process has ended, or its allocation, or the size is not the allocation's.
+    pub fn new(library: &Arc<Library>, handle: &HsaIpcHandle, size: usize, agents: &[HsaAgent]) -> Result<Self> {
+        let attach =
+            library.symbols.hsa_amd_ipc_memory_attach.filter(|_| library.symbols.hsa_amd_ipc_memory_detach.is_some());
+        let attach = attach.ok_or_else(|| no_sharing("hsa_amd_ipc_memory_attach"))?;
+        let mut address: *mut c_void = std::ptr::null_mut();
+        // SAFETY: the handle and the agents are read during the call; the result goes to a local.
+        let status = unsafe { attach(handle, size, agents.len() as u32, agents.as_ptr(), &raw mut address) };
+        let details = || format!("{size} bytes of another process");
+        check_with("hsa_amd_ipc_memory_attach", status, details)?;
+        let Some(address) = NonNull::new(address.cast()) else {
+            let (call, status) = ("hsa_amd_ipc_memory_attach", HsaStatus::ERROR_OUT_OF_RESOURCES);
+            return Err(Error::Call { call, status, details: details() });
+        };
+        Ok(Self { library: library.clone(), address })
+    }
+
+    /// The address of the first byte in this process.
+    pub fn address(&self) -> NonNull<u8> {
+        self.address
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if let Some(detach) = self.library.symbols.hsa_amd_ipc_memory_detach {
+            // SAFETY: attached by this runtime and not detached before; the owner says that nobody uses it any more.
+            report("hsa_amd_ipc_memory_detach", unsafe { detach(self.address.as_ptr().cast()) });
+        }
     }
 }
 

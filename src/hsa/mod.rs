@@ -29,7 +29,10 @@ pub use error::{Error, Result};
 pub use events::{Fault, FaultKind, FaultListener, fault_of, listen, tells_faults};
 pub use executable::{Executable, Kernel, LoadRange, Variable};
 pub use library::Library;
-pub use memory::{Allocation, HostLock, MemoryPool, MemoryPoolInfo, Part, PointerInfo, lock_host, pointer_info};
+pub use memory::{
+    Allocation, Attachment, HostLock, MemoryPool, MemoryPoolInfo, Part, PointerInfo, lock_host, pointer_info,
+    share_memory,
+};
 pub use queue::HardwareQueue;
 pub use signal::Signal;
 

@@ -90,6 +90,9 @@ symbols! {
         hsa_amd_memory_async_copy
         hsa_amd_profiling_get_dispatch_time
         hsa_amd_register_system_event_handler
+        hsa_amd_ipc_memory_create
+        hsa_amd_ipc_memory_attach
+        hsa_amd_ipc_memory_detach
         hsa_sim_last_fault
         hsa_sim_memory_part_gap
         hsa_sim_memory_part_begin

@@ -17,7 +17,7 @@ use crate::ffi::{
     Allocator, Blocks, Buffer, BufferParams, BufferUsage, HalObject, HalRef, Home, MemoryAccess, MemoryType, Result,
     iree, raw, status, thunk,
 };
-use crate::hsa::{Allocation, HdpFlush, HostLock, Library, Part};
+use crate::hsa::{Allocation, Attachment, HdpFlush, HostLock, Library, Part};
 
 /// The memory that a buffer frees at its end.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ use crate::hsa::{Allocation, HdpFlush, HostLock, Library, Part};
 pub enum Memory {
     /// An allocation of its own.
     Allocated(Allocation),
+    /// Memory of another process.
+    Attached(Attachment),
     /// The pin of host memory of the application.
     Locked(HostLock),
     /// The part of a pool's memory that is registered as used, if the runtime tracks parts, until another owner
@@ -163,6 +165,11 @@ impl DeviceBuffer {
     pub fn of(buffer: Buffer<'_>) -> Option<&Self> {
         let limited = || Some(&buffer.downcast::<LimitedBuffer>()?.0);
         buffer.downcast().or_else(limited)
+    }
+
+    /// True if the driver's allocator has allocated the memory for this buffer alone.
+    pub fn is_own_allocation(&self) -> bool {
+        matches!(self.storage.memory, Memory::Allocated(_))
     }
 
     /// Returns true if the GPU `agent` has access to the buffer's memory.
