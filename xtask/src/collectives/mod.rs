@@ -37,8 +37,11 @@ const SAMPLE_TARGETS: [&str; 2] = ["gfx1100", "gfx942:bar=small"];
 /// Cases of the sample by MPI, which take the same algorithms.
 const MPI_SAMPLE: &str = "mlp";
 
-/// The case in which a rank of RCCL dies, a test of the driver's.
-const DEATHS: &str = "rank_dies";
+/// Cases that are tests of the driver's, in the root with RCCL and HIP: a name, the test's file and its function.
+const IN_ROOT: [(&str, &str, &str); 2] = [
+    ("rank_dies", "collective_processes", "a_process_that_dies_ends_the_others_operations"),
+    ("hip_memory", "hip_memory", "hip_and_the_driver_use_each_others_memory"),
+];
 
 /// The transport between ranks, and the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -83,15 +86,18 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, ranks: u32, engine: 
         Engine::Mpi | Engine::MpirunTcp => setup::mpi(layout, steps)?,
         Engine::Rccl => rocm::rccl(layout, steps)?,
     }
-    let mut deaths = None;
-    if engine == Engine::Rccl && glob::matches(filter, DEATHS) {
-        deaths = Some(steps.step("A rank of RCCL dies", |step| Ok(timed(|| run_deaths(layout, step, target))))?);
+    let mut in_root = Vec::new();
+    for (case, file, test) in IN_ROOT {
+        if engine == Engine::Rccl && glob::matches(filter, case) {
+            let run = |step: &Step| Ok(timed(|| run_in_root(layout, step, target, file, test)));
+            in_root.push((case.to_owned(), steps.step(&format!("The driver's {test} with ROCm"), run)?));
+        }
     }
     let name = format!("Collectives of {ranks} ranks on {target} by {}", engine.name());
     let outcomes = steps.step(&name, |step| {
         let mut cases = cases(layout, step, ranks)?;
         cases.retain(|case| glob::matches(filter, &case.name));
-        if cases.is_empty() && deaths.is_none() {
+        if cases.is_empty() && in_root.is_empty() {
             return Err(Error::setup(format!("no case of collectives matches {filter}")));
         }
         let folder = layout.build.join(format!("collectives/{ranks}"));
@@ -107,7 +113,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, ranks: u32, engine: 
         Ok(outcomes)
     })?;
     let mut tally = Tally::default();
-    for (name, outcome) in outcomes.into_iter().chain(deaths.map(|outcome| (DEATHS.to_owned(), outcome))) {
+    for (name, outcome) in outcomes.into_iter().chain(in_root) {
         tally.count(steps, &format!("collectives on {target} by {}", engine.name()), &name, outcome);
     }
     Ok(tally)
@@ -194,16 +200,17 @@ fn run_case(layout: &Layout, step: &Step, target: &Target, engine: Engine, modul
     })
 }
 
-/// Runs the driver's test of ranks that die in the root with RCCL, on two GPUs.
-fn run_deaths(layout: &Layout, step: &Step, target: &Target) -> Result<()> {
+/// Runs a test of the driver's in the root with RCCL, on two GPUs.
+fn run_in_root(layout: &Layout, step: &Step, target: &Target, file: &str, test: &str) -> Result<()> {
     let mut cargo = layout.cargo();
-    cargo.args(["test", "--locked", "--test", "collective_processes", "--no-run", "--message-format=json"]);
+    cargo.args(["test", "--locked", "--test", file, "--no-run", "--message-format=json"]);
     let messages = step.capture(cargo)?;
-    let program = setup::built_library(&String::from_utf8_lossy(&messages), "collective_processes", "")
-        .ok_or_else(|| Error::setup("cargo built no test `collective_processes`"))?;
+    let program = setup::built_library(&String::from_utf8_lossy(&messages), file, "")
+        .ok_or_else(|| Error::setup(format!("cargo built no test `{file}`")))?;
     let mut command = rocm::enter(layout, target, &layout.root);
-    command.args([program.as_str(), "--exact", "a_process_that_dies_ends_the_others_operations", "--nocapture"]);
+    command.args([program.as_str(), "--exact", test, "--nocapture"]);
     command.env("AMDGPU_RS_TEST_HSA", layout.sim_library()).env("AMDGPU_RS_TEST_COLLECTIVE_ENGINE", "rccl");
+    command.env("AMDGPU_RS_TEST_HIP", "1");
     command.env("HSA_SIM_AGENTS", [target.agents(), target.agents()].join(","));
     let mut lines = Vec::new();
     match step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
