@@ -8,6 +8,8 @@ pub(crate) type Decoded = Result<Inst, DecodeError>;
 
 /// Reachable instructions, by byte offset.
 pub(crate) struct Reachable {
+    /// Where waves begin.
+    entry: u32,
     pub instructions: BTreeMap<u32, Decoded>,
     /// Offsets of jump targets.
     pub targets: BTreeSet<u32>,
@@ -17,7 +19,8 @@ pub(crate) struct Reachable {
 
 impl Reachable {
     pub fn find(target: Target, words: &[u32], entry: u32) -> Self {
-        let mut found = Reachable { instructions: BTreeMap::new(), targets: BTreeSet::from([entry]), indirect: false };
+        let mut found =
+            Reachable { entry, instructions: BTreeMap::new(), targets: BTreeSet::from([entry]), indirect: false };
         found.follow(target, words, entry);
         if found.indirect {
             for offset in (0..words.len() as u32 * 4).step_by(4) {
@@ -50,6 +53,21 @@ impl Reachable {
                 offset += size;
             }
         }
+    }
+
+    /// True if a branch leads to this offset, or waves begin there. Where each dword is decoded, what lies in the middle of an instruction is
+    /// no branch.
+    pub fn is_branched_to(&self, offset: u32) -> bool {
+        let mut end = 0;
+        let mut branches = self.instructions.iter().filter_map(|(&at, decoded)| {
+            let inst = decoded.as_ref().ok()?;
+            let is_inside = at < end;
+            if !is_inside {
+                end = at + u32::from(inst.size);
+            }
+            branch_target(inst, at).filter(|_| !(self.indirect && is_inside))
+        });
+        offset == self.entry || self.targets.contains(&offset) && branches.any(|target| target == offset)
     }
 
     /// Instructions that do not overlap earlier ones, and instructions that begin inside of others. If any instruction

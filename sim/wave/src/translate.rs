@@ -130,7 +130,8 @@ impl<const L: usize> Builder<'_, L> {
                 return None;
             }
         };
-        if is_target && arrives && self.upper != Upper::default() {
+        // Registers lead to entries of functions and behind calls, where the bits are zero.
+        if arrives && self.upper != Upper::default() && reachable.is_branched_to(offset) {
             let what = format!("{} where paths meet, with upper bits of register numbers set", inst.op.name());
             self.refuse(Refusal::Fault(FaultKind::NotImplemented(what)), offset);
             return None;

@@ -458,6 +458,23 @@ fn calls(machine: Machine, random: &mut Random) -> Vec<Case> {
         }
         (state.s[22], state.s[23]) = (1, 2);
     });
+    if machine.target == Target::Gfx1250 {
+        // Registers lead to no instruction between two settings of the bits.
+        let lines = [
+            "s_setpc_b64 s[40:41]",
+            "s_set_vgpr_msb 0x40",
+            "v_mov_b32 v20, v3",
+            "s_set_vgpr_msb 1",
+            "v_mov_b32 v16, v20",
+            "s_set_vgpr_msb 0",
+        ];
+        push(&lines.join("\n"), &before, &|state| {
+            for lane in before.active_lanes() {
+                state.v[16][lane] = before.v[3][lane];
+            }
+            (state.s[22], state.s[23]) = (1, 2);
+        });
+    }
     // A subroutine that returns: call, mark, end; mark, return.
     let mut after = before.clone();
     after.set_s64(20, 4);
