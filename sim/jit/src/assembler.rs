@@ -301,6 +301,36 @@ impl Assembler {
         self.dword(value as u32);
     }
 
+    /// `lea dst, [mem]` of 64 bits.
+    pub fn load_address(&mut self, dst: Gpr, mem: Mem) {
+        self.rex(true, dst as u8, mem.base as u8);
+        self.byte(0x8d);
+        self.memory(dst as u8, mem);
+    }
+
+    /// `cmp reg, [mem]` of 64 bits.
+    pub fn compare_wide(&mut self, reg: Gpr, mem: Mem) {
+        self.rex(true, reg as u8, mem.base as u8);
+        self.byte(0x3b);
+        self.memory(reg as u8, mem);
+    }
+
+    /// `cmp dword [mem], value`.
+    pub fn compare_constant(&mut self, mem: Mem, value: i32) {
+        self.rex(false, 0, mem.base as u8);
+        self.byte(0x81);
+        self.memory(7, mem);
+        self.dword(value as u32);
+    }
+
+    /// `sub dword [mem], value`.
+    pub fn subtract_constant(&mut self, mem: Mem, value: i32) {
+        self.rex(false, 0, mem.base as u8);
+        self.byte(0x81);
+        self.memory(5, mem);
+        self.dword(value as u32);
+    }
+
     /// `imul dst, src` of 32 bits.
     pub fn multiply(&mut self, dst: Gpr, src: Gpr) {
         self.rex(false, dst as u8, src as u8);
@@ -392,6 +422,13 @@ impl Assembler {
         self.direct(2, reg as u8);
     }
 
+    /// `call [mem]`.
+    pub fn call_memory(&mut self, mem: Mem) {
+        self.rex(false, 0, mem.base as u8);
+        self.byte(0xff);
+        self.memory(2, mem);
+    }
+
     /// `ret`.
     pub fn ret(&mut self) {
         self.byte(0xc3);
@@ -402,6 +439,20 @@ impl Assembler {
         self.code.extend([0x0f, 0x80 | condition as u8]);
         self.dword(0);
         Jump(self.code.len())
+    }
+
+    /// `jcc` to an earlier offset.
+    pub fn jump_back_if(&mut self, condition: Condition, to: usize) {
+        self.code.extend([0x0f, 0x80 | condition as u8]);
+        let end = self.code.len() + 4;
+        self.dword(to.wrapping_sub(end) as u32);
+    }
+
+    /// `jmp` to an earlier offset.
+    pub fn jump_back(&mut self, to: usize) {
+        self.byte(0xe9);
+        let end = self.code.len() + 4;
+        self.dword(to.wrapping_sub(end) as u32);
     }
 
     /// Makes this place the target of a jump.
@@ -460,6 +511,11 @@ impl Assembler {
     /// `vmovups [mem], src`.
     pub fn store_vector(&mut self, width: Width, mem: Mem, src: u8) {
         self.encode(width, STORE, src, 0, Rm::Mem(mem), None);
+    }
+
+    /// `vmovups [mem] {mask}, src`.
+    pub fn store_vector_masked(&mut self, mask: Mask, mem: Mem, src: u8) {
+        self.encode(Width::Zmm, STORE, src, 0, Rm::Mem(mem), Some(mask));
     }
 
     /// `vmovaps dst, src`.

@@ -32,6 +32,7 @@ fn vector_instructions_have_their_registers() {
         a.vector(Width::Ymm, vector::XOR, 2, 14, Rm::Mem(mem(Gpr::R12)));
         a.load_vector(Width::Zmm, 24, mem(Gpr::R13));
         a.store_vector(Width::Ymm, mem(Gpr::Rbx), 12);
+        a.store_vector_masked(Mask(2), mem(Gpr::R13), 17);
         a.move_vector(Width::Zmm, 5, 30);
         a.blend(Mask(3), 7, 29);
         a.broadcast(Width::Ymm, 9, mem(Gpr::Rbx));
@@ -56,6 +57,7 @@ fn vector_instructions_have_their_registers() {
         "vpxor ymm2,ymm14,[r12+1234h]",
         "vmovups zmm24,[r13+1234h]",
         "vmovups [rbx+1234h],ymm12",
+        "vmovups [r13+1234h]{k2},zmm17",
         "vmovaps zmm5,zmm30",
         "vmovaps zmm7{k3},zmm29",
         "vbroadcastss ymm9,[rbx+1234h]",
@@ -91,6 +93,11 @@ fn scalar_instructions_have_their_registers() {
         a.store(mem, Gpr::R9);
         a.store_constant(mem, 7);
         a.add_wide(mem, 3);
+        a.load_address(Gpr::Rdi, mem);
+        a.compare_wide(Gpr::R9, mem);
+        a.compare_constant(mem, -3);
+        a.subtract_constant(mem, 1);
+        a.call_memory(mem);
         a.multiply(Gpr::Rax, Gpr::R9);
         a.shift(Shift::Left, Gpr::Rax, 4);
         a.shift_by_cl(Shift::Arithmetic, Gpr::R9);
@@ -116,6 +123,11 @@ fn scalar_instructions_have_their_registers() {
         "mov [r12-8],r9d",
         "mov dword ptr [r12-8],7",
         "add qword ptr [r12-8],3",
+        "lea rdi,[r12-8]",
+        "cmp r9,[r12-8]",
+        "cmp dword ptr [r12-8],0FFFFFFFDh",
+        "sub dword ptr [r12-8],1",
+        "call qword ptr [r12-8]",
         "imul eax,r9d",
         "shl eax,4",
         "sar r9d,cl",
@@ -144,4 +156,14 @@ fn code_runs_where_it_was_copied() {
     // SAFETY: the code is a function of this type, which changes no register that it must keep.
     let run: extern "C" fn(u32) -> u32 = unsafe { std::mem::transmute(code.at(0)) };
     assert_eq!([run(3), run(4)], [5, 9]);
+}
+
+#[test]
+fn jumps_lead_back() {
+    let found = disassembled(|a| {
+        a.ret();
+        a.jump_back_if(Condition::NotEqual, 0);
+        a.jump_back(1);
+    });
+    assert_eq!(found, ["ret", "jne 0", "jmp 1"]);
 }

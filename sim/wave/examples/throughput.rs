@@ -7,6 +7,7 @@ use hsa_abi::{HsaSignal, KernelDescriptor, KernelDispatchPacket, PacketHeader};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use sim_isa::Target;
 use sim_wave::{Counters, Jit, Kernel, Launch, Memory, Region, run};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 const HELP: &str = "\
@@ -27,8 +28,9 @@ impl Memory for Everything {
         Some(Region { base: 0, size: u64::MAX, host: 0, readable: true, writable: true })
     }
 
-    fn generation(&self) -> u64 {
-        0
+    fn generation(&self) -> &AtomicU64 {
+        static NEVER: AtomicU64 = AtomicU64::new(0);
+        &NEVER
     }
 }
 

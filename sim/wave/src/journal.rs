@@ -6,6 +6,7 @@
 
 use crate::fault::Access;
 use crate::memory::{Caches, Control, Memory, Path, Region, Turn};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard};
 
 /// Most bytes that are kept.
@@ -96,7 +97,7 @@ impl Memory for Journal<'_> {
         self.memory.region(address)
     }
 
-    fn generation(&self) -> u64 {
+    fn generation(&self) -> &AtomicU64 {
         self.memory.generation()
     }
 

@@ -2,6 +2,7 @@
 //! Host memory as a kernel sees it: ranges with access rights, looked up through a small cache.
 
 use crate::fault::{Access, FaultKind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A range of addresses with uniform access rights for a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,16 @@ pub struct Region {
     pub writable: bool,
 }
 
+impl Region {
+    fn allows(&self, access: Access) -> bool {
+        match access {
+            Access::Read => self.readable,
+            Access::Write => self.writable,
+            Access::Atomic => self.readable && self.writable,
+        }
+    }
+}
+
 /// The address space of an agent.
 ///
 /// Called from every thread that runs waves.
@@ -27,8 +38,8 @@ pub trait Memory: Sync {
     /// host address.
     fn region(&self, addr: u64) -> Option<Region>;
 
-    /// A number that changes whenever a region is removed, shrunk or loses rights.
-    fn generation(&self) -> u64;
+    /// A number that changes, with release semantics, whenever a region is removed, shrunk or loses rights.
+    fn generation(&self) -> &AtomicU64;
 
     /// Model of the caches in front of the memory; `None` if all of it is coherent.
     fn caches(&self) -> Option<&dyn Caches> {
@@ -106,6 +117,9 @@ const EMPTY: Region = Region { base: 1, size: 0, host: 1, readable: false, writa
 /// One thread's view of a [`Memory`].
 pub(crate) struct Translator<'a> {
     memory: &'a dyn Memory,
+    /// The memory's.
+    current: &'a AtomicU64,
+    /// That of the entries.
     generation: u64,
     entries: [Region; ENTRIES],
     /// Entry to replace next.
@@ -118,9 +132,11 @@ pub(crate) struct Translator<'a> {
 
 impl<'a> Translator<'a> {
     pub fn new(memory: &'a dyn Memory) -> Self {
+        let current = memory.generation();
         Translator {
             memory,
-            generation: memory.generation(),
+            current,
+            generation: current.load(Ordering::Acquire),
             entries: [EMPTY; ENTRIES],
             victim: 0,
             turn: None,
@@ -151,7 +167,7 @@ impl<'a> Translator<'a> {
     /// The region of `addr`, from the cache if it may still be trusted.
     #[inline]
     fn region(&mut self, addr: u64) -> Option<Region> {
-        let generation = self.memory.generation();
+        let generation = self.current.load(Ordering::Acquire);
         if generation != self.generation {
             self.generation = generation;
             self.entries = [EMPTY; ENTRIES];
@@ -175,6 +191,23 @@ impl<'a> Translator<'a> {
         Some(region)
     }
 
+    /// The memory's generation.
+    pub fn generation(&self) -> &'a AtomicU64 {
+        self.current
+    }
+
+    /// The region of `addr`, with the generation in which it is that. `None` unless it allows `access`, without caches
+    /// in between.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[inline]
+    pub fn region_of(&mut self, addr: u64, access: Access) -> Option<(Region, u64)> {
+        if self.turn.is_some() {
+            return None;
+        }
+        let region = self.region(addr).filter(|region| region.allows(access))?;
+        Some((region, self.generation))
+    }
+
     /// Host address of `addr..addr + size`, if all of it lies in one region that allows `access`; else the reason.
     #[inline]
     fn host(&mut self, addr: u64, size: u64, access: Access) -> Result<u64, &'static str> {
@@ -189,12 +222,7 @@ impl<'a> Translator<'a> {
         if region.size - offset < size {
             return Err("it runs over the end of its allocation");
         }
-        let allowed = match access {
-            Access::Read => region.readable,
-            Access::Write => region.writable,
-            Access::Atomic => region.readable && region.writable,
-        };
-        if !allowed {
+        if !region.allows(access) {
             return Err("the allocation does not allow this access");
         }
         let host = region.host + offset;
@@ -226,7 +254,6 @@ impl<'a> Translator<'a> {
 mod tests {
     use super::*;
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Finds the first region that has an address, not the longest.
     struct Regions {
@@ -240,8 +267,8 @@ mod tests {
             regions.iter().find(|region| address.wrapping_sub(region.base) < region.size).copied()
         }
 
-        fn generation(&self) -> u64 {
-            self.generation.load(Ordering::Relaxed)
+        fn generation(&self) -> &AtomicU64 {
+            &self.generation
         }
     }
 

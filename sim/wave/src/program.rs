@@ -132,7 +132,8 @@ impl<const L: usize> Program<L> {
     }
 
     fn source(&self) -> Source<'_, L> {
-        Source { ops: &self.ops, entry: self.entry, constants: &self.constants, first_constant: self.first_constant }
+        let &Self { ref ops, entry, ref constants, first_constant, target, .. } = self;
+        Source { ops, entry, constants, first_constant, target }
     }
 
     /// [`Self::turn`] without caches and observers, by the program's compiled code once it has any. A program that is
@@ -163,12 +164,13 @@ impl<const L: usize> Program<L> {
 
     /// Runs compiled blocks where there are any, and the interpreter between them.
     fn run_blocks(&self, blocks: &Blocks<L>, wave: &mut Wave<L>, group: &mut Group<'_>, is_checked: bool) -> Stop {
-        let mut context = Context::default();
+        let mut context = Context::new(wave, group);
         loop {
             let at = wave.next;
             let stop = match blocks.at(at, wave) {
                 Some(run) if is_checked => match jit::check(&self.ops, run, wave, group) {
-                    Ok(()) => continue,
+                    Ok(None) => continue,
+                    Ok(Some(stop)) => stop,
                     Err(difference) => return Stop::Fault(Box::new(FaultKind::Found(difference))),
                 },
                 Some(run) => {
@@ -177,7 +179,7 @@ impl<const L: usize> Program<L> {
                     if !unsafe { run(wave, group, rows, &mut context) } {
                         continue;
                     }
-                    context.stop.take().unwrap_or(Stop::Yield)
+                    context.stop()
                 }
                 None => {
                     let op = &self.ops[at as usize];

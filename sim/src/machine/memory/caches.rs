@@ -33,6 +33,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaFenceScope, HsaPointerType};
 use parking_lot::{Mutex, MutexGuard};
@@ -356,7 +357,7 @@ impl AgentCaches {
 impl State {
     /// Removes ranges that are no longer mapped, with their written bytes.
     fn follow(&mut self, memory: &MemoryMap) {
-        let generation = memory.generation();
+        let generation = memory.generation().load(Ordering::Acquire);
         if generation == self.generation {
             return;
         }

@@ -303,8 +303,8 @@ impl MemoryMap {
     }
 
     /// Generation of the map. It changes whenever a known range may have become inaccessible.
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+    pub fn generation(&self) -> &AtomicU64 {
+        &self.generation
     }
 
     /// Allocations from pools.
@@ -400,11 +400,11 @@ mod tests {
     #[test]
     fn freed_memory_outlives_running_dispatches() {
         let (map, base) = map_with(PAGE, AgentMask::default());
-        let generation = map.generation();
+        let generation = map.generation().load(Ordering::Relaxed);
         let dispatch = map.dispatch();
         assert!(map.remove(base, |range| range.from_pool).is_some());
         assert!(map.find(base).is_none());
-        assert_ne!(map.generation(), generation);
+        assert_ne!(map.generation().load(Ordering::Relaxed), generation);
         // SAFETY: the running dispatch keeps the page mapped, and no one else uses it.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(base as usize).write_volatile(1) };
         assert_eq!(map.quarantine.lock().mappings.len(), 1);

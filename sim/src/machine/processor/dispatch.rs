@@ -2,6 +2,7 @@
 
 //! Runs a kernel dispatch packet.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -58,7 +59,7 @@ impl Memory for AgentMemory<'_> {
         Some(Region { base, size, host: range.host + (base - range.base), readable, writable })
     }
 
-    fn generation(&self) -> u64 {
+    fn generation(&self) -> &AtomicU64 {
         self.map.generation()
     }
 

@@ -54,6 +54,8 @@ pub(crate) use cross::indexed_move;
 pub(crate) use level::Level;
 pub(crate) use memory::lds_handler;
 pub(crate) use mfma_scaled::load_scales as load_scales9;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) use reach::origin;
 pub(crate) use reach::{Reach, Way, lanes as lanes_of, peek, reach, scalar_reach};
 pub(crate) use wmma_small::load_scales;
 

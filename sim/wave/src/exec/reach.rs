@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Addresses that a memory access will reach, for observers before the access.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use super::address::Space;
 use super::address::{Buffer, ByLane, Flat, Global, Lanes, Scratch, addresses};
 use super::lanes::each_lane;
 use super::memory::within_lds;
@@ -55,6 +57,25 @@ pub(crate) fn reach<const L: usize>(
         lanes = Lanes::host(wave, within_lds(wave, group, op, (lanes.host, size)));
     }
     Some(Reach { memory: lanes.host, partial: lanes.beyond, local: lanes.local, span: lanes.span })
+}
+
+/// The address that a vector access adds its register and its immediate to, and how many bytes from there on may be
+/// accessed. `None` if its addresses are not such sums, or have an upper half that is not in common.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[inline]
+pub(crate) fn origin<const L: usize>(
+    format: Format,
+    wave: &Wave<L>,
+    group: &Group<'_>,
+    op: &MicroOp<L>,
+) -> Option<(u64, u64)> {
+    let of = match format {
+        Format::Mubuf => Buffer::offsets(wave, group, op)?,
+        _ => Global::offsets(wave, group, op)?,
+    };
+    // The immediate of a global access is in its base.
+    let immediate = if of.is_global { op.mem.offset } else { 0 };
+    Some((of.base.wrapping_sub(i64::from(immediate) as u64), of.limit))
 }
 
 /// The address of a scalar access of `size` bytes, and how many of them there are in its buffer; `None` if it will be a

@@ -113,6 +113,7 @@ impl<const L: usize> Span<L> {
     }
 
     /// The offsets, if they are scattered.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn scattered(&self) -> Option<&[u32; L]> {
         // SAFETY: `new` has written them.

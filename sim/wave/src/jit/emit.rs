@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The frame of compiled code: blocks, calls of handlers, and which registers hold which rows.
 
-use super::{Context, NONE, Source, interpret, scalar, vector};
+use super::access::{self, Key, Places};
+use super::{Context, NONE, PLACES, Source, interpret, scalar, vector};
 use crate::hardware::slot;
 use crate::micro_op::MicroOp;
 use crate::operand::{Src, SrcKind};
-use crate::wave::{Row, Wave};
-use sim_isa::{Flags, Format, Ty};
+use crate::wave::{Group, Row, Wave};
+use sim_isa::{Flags, Format, Op, Target, Ty};
 use sim_jit::{Assembler, Condition, Gpr, Jump, Mask, Mem, Rm, Scalar, Width};
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 
 /// Registers of a block's code: the function's arguments.
 pub(super) const WAVE: Gpr = Gpr::Rbx;
-const GROUP: Gpr = Gpr::R12;
+pub(super) const GROUP: Gpr = Gpr::R12;
 pub(super) const ROWS: Gpr = Gpr::R13;
-const CONTEXT: Gpr = Gpr::R14;
-/// They are saved, with one more for the stack's alignment.
-const SAVED: [Gpr; 5] = [WAVE, GROUP, ROWS, CONTEXT, Gpr::Rbp];
+pub(super) const CONTEXT: Gpr = Gpr::R14;
+/// Address of the memory's generation.
+pub(super) const GENERATION: Gpr = Gpr::Rbp;
+/// They are saved; five keep the stack aligned.
+const SAVED: [Gpr; 5] = [WAVE, GROUP, ROWS, CONTEXT, GENERATION];
 
 /// How an op is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +69,8 @@ pub(super) fn compile<const L: usize>(program: Source<'_, L>, apart: bool) -> Op
             let mut first = at;
             while first < end {
                 let start = emitter.asm.offset();
-                let last = emitter.block(&ops[first..end], first as u32, is_masked, apart);
+                let branch = ops.get(end).filter(|op| !apart && !is_leader[end] && condition(op).is_some());
+                let last = emitter.block(&ops[first..end], first as u32, is_masked, apart, branch);
                 match last {
                     Some(count) => {
                         starts[first][usize::from(is_masked)] = start as u32;
@@ -113,6 +118,30 @@ fn kind<const L: usize>(op: &MicroOp<L>) -> Kind {
     if is_inside && !code.has(Flags::WRITES_EXEC) { Kind::Inside } else { Kind::End }
 }
 
+/// When a branch is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Always,
+    /// The condition code is this.
+    Scc(bool),
+    /// The lane mask in a slot is zero, or not.
+    Zero(usize, bool),
+}
+
+/// When a branch is taken, if it is one that blocks may end with.
+fn condition<const L: usize>(op: &MicroOp<L>) -> Option<Taken> {
+    Some(match op.code? {
+        Op::SBranch => Taken::Always,
+        Op::SCbranchScc0 => Taken::Scc(false),
+        Op::SCbranchScc1 => Taken::Scc(true),
+        Op::SCbranchVccz => Taken::Zero(slot::VCC, true),
+        Op::SCbranchVccnz => Taken::Zero(slot::VCC, false),
+        Op::SCbranchExecz => Taken::Zero(slot::EXEC, true),
+        Op::SCbranchExecnz => Taken::Zero(slot::EXEC, false),
+        _ => return None,
+    })
+}
+
 /// Value in a vector register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
@@ -139,6 +168,37 @@ pub(super) struct Emitter<'p, const L: usize> {
     /// Instructions to be counted.
     uncounted: i32,
     exits: Vec<Jump>,
+    pub target: Target,
+    /// The op under way, by its number.
+    at: u32,
+    /// Places that are known.
+    places: Places,
+    /// The one to forget next.
+    victim: usize,
+    detours: Vec<Detour>,
+    /// Rows that are sums of another one and a constant.
+    sums: Vec<Sum>,
+    /// Where code of blocks begins behind their saving of registers, with all lanes active and with some.
+    bodies: [BTreeMap<u32, usize>; 2],
+}
+
+/// A row that is the sum of another one, and of a constant so small that immediates can be added to it.
+struct Sum {
+    row: u16,
+    root: u16,
+    constant: i32,
+}
+
+/// Code behind a block that calls an op's handler instead of its template.
+struct Detour {
+    from: Vec<Jump>,
+    /// Where the block goes on.
+    to: usize,
+    op: u64,
+    at: u32,
+    /// Instructions to be counted before the op, and of itself.
+    uncounted: i32,
+    count: i32,
 }
 
 impl<'p, const L: usize> Emitter<'p, L> {
@@ -154,12 +214,26 @@ impl<'p, const L: usize> Emitter<'p, L> {
             now: 0,
             uncounted: 0,
             exits: Vec::new(),
+            target: program.target,
+            at: 0,
+            places: [None; PLACES],
+            victim: 0,
+            detours: Vec::new(),
+            sums: Vec::new(),
+            bodies: Default::default(),
         }
     }
 
-    /// Compiles the ops of a block, of which the first is number `first`. Returns how many of them it has; `None` if
-    /// code is of no use for the first.
-    fn block(&mut self, ops: &[MicroOp<L>], first: u32, is_masked: bool, apart: bool) -> Option<usize> {
+    /// Compiles the ops of a block, of which the first is number `first`, and the branch behind them, if there is one.
+    /// Returns how many of the ops it has; `None` if code is of no use for the first.
+    fn block(
+        &mut self,
+        ops: &[MicroOp<L>],
+        first: u32,
+        is_masked: bool,
+        apart: bool,
+        branch: Option<&MicroOp<L>>,
+    ) -> Option<usize> {
         self.is_masked = is_masked;
         self.forget();
         for reg in SAVED {
@@ -168,25 +242,36 @@ impl<'p, const L: usize> Emitter<'p, L> {
         for (to, from) in [(WAVE, Gpr::Rdi), (GROUP, Gpr::Rsi), (ROWS, Gpr::Rdx), (CONTEXT, Gpr::Rcx)] {
             self.asm.move_wide(to, from);
         }
+        self.asm.load_wide(GENERATION, Mem { base: CONTEXT, displacement: offset_of!(Context, generation) as i32 });
         self.load_masks();
+        let body = self.asm.offset();
         let (mut templates, mut at) = (0, 0);
         while at < ops.len() {
-            if self.template(&ops[at]) {
+            // What was stored may be loaded again: then the interpreter would not repeat what the code has done.
+            let is_access = apart && access::is_access(&ops[at], self.target);
+            if is_access && at > 0 {
+                break;
+            }
+            if self.template(&ops[at], first + at as u32) {
                 self.uncounted += ops[at].count as i32;
                 templates += 1;
                 at += 1;
+                if is_access {
+                    break;
+                }
                 continue;
             }
             if apart {
                 break;
             }
             // Ops without a template share a call, up to the next one that has one.
-            let start = self.asm.offset();
+            let (start, detours) = (self.asm.offset(), self.detours.len());
             let mut end = at + 1;
-            while end < ops.len() && !self.template(&ops[end]) {
+            while end < ops.len() && !self.template(&ops[end], first + end as u32) {
                 end += 1;
             }
             self.asm.truncate(start);
+            self.detours.truncate(detours);
             self.forget();
             self.call(&ops[at..end], first + at as u32);
             at = end;
@@ -194,28 +279,97 @@ impl<'p, const L: usize> Emitter<'p, L> {
         if templates == 0 {
             self.uncounted = 0;
             self.exits.clear();
+            self.detours.clear();
             return None;
         }
-        self.count();
-        self.asm.store_constant(field(offset_of!(Wave<L>, next)), first + at as u32);
+        self.bodies[usize::from(is_masked)].insert(first, body);
+        match branch.filter(|_| at == ops.len()) {
+            Some(branch) => self.branch(branch, first + at as u32),
+            None => {
+                self.count();
+                self.asm.store_constant(field(offset_of!(Wave<L>, next)), first + at as u32);
+            }
+        }
         self.asm.scalar_constant(Scalar::Mov, Gpr::Rax, 0);
         for exit in std::mem::take(&mut self.exits) {
             self.asm.land(exit);
         }
+        let exit = self.asm.offset();
         self.asm.zero_upper();
         for reg in SAVED.into_iter().rev() {
             self.asm.pop(reg);
         }
         self.asm.ret();
+        for detour in std::mem::take(&mut self.detours) {
+            self.detour(detour, exit);
+        }
         Some(at)
     }
 
+    /// Compiles a branch, which is number `at`: a backward one goes on in the block that it leads to.
+    fn branch(&mut self, op: &MicroOp<L>, at: u32) {
+        let Some(condition) = condition(op) else { return };
+        self.uncounted += op.count as i32;
+        self.count();
+        let next = field(offset_of!(Wave<L>, next));
+        self.asm.store_constant(next, at + 1);
+        let untaken = match condition {
+            Taken::Always => None,
+            Taken::Scc(value) => {
+                self.asm.compare_byte(self.scc(), 0);
+                Some(if value { Condition::Equal } else { Condition::NotEqual })
+            }
+            Taken::Zero(slot, value) => {
+                self.asm.scalar_mem(Scalar::Mov, Gpr::Rax, self.slot(slot as u16));
+                if L > 32 {
+                    self.asm.scalar_mem(Scalar::Or, Gpr::Rax, self.slot(slot as u16 + 1));
+                }
+                self.asm.test(Gpr::Rax);
+                Some(if value { Condition::NotEqual } else { Condition::Equal })
+            }
+        };
+        let untaken = untaken.map(|condition| self.asm.jump_if(condition));
+        self.asm.store_constant(next, op.target);
+        if op.target <= at {
+            self.asm.subtract_constant(field(offset_of!(Wave<L>, patience)), 1);
+            self.asm.scalar_constant(Scalar::Mov, Gpr::Rax, 1);
+            // Without a reason: others get a turn.
+            let exit = self.asm.jump_if(Condition::Equal);
+            self.exits.push(exit);
+            if let Some(&body) = self.bodies[usize::from(self.is_masked)].get(&op.target) {
+                self.asm.jump_back(body);
+            }
+        }
+        if let Some(untaken) = untaken {
+            self.asm.land(untaken);
+        }
+    }
+
+    /// Compiles a detour. `exit` is where a block ends that was stopped.
+    fn detour(&mut self, Detour { from, to, op, at, uncounted, count }: Detour, exit: usize) {
+        for jump in from {
+            self.asm.land(jump);
+        }
+        let counter = field(offset_of!(Wave<L>, count));
+        if uncounted != 0 {
+            self.asm.add_wide(counter, uncounted);
+        }
+        self.call_handlers(op, 1, at);
+        self.asm.jump_back_if(Condition::NotEqual, exit);
+        // The block counts all of them later.
+        self.asm.add_wide(counter, -uncounted - count);
+        self.load_masks();
+        self.asm.jump_back(to);
+    }
+
     /// Compiles an op by its template, if it has one for what the op does.
-    fn template(&mut self, op: &MicroOp<L>) -> bool {
+    fn template(&mut self, op: &MicroOp<L>, at: u32) -> bool {
         let (Some(code), None) = (op.code, &op.crossing) else { return false };
         self.next();
+        self.at = at;
         let start = self.asm.offset();
-        let is_done = vector::template(self, code, op) || scalar::template(self, code, op);
+        let is_done =
+            vector::template(self, code, op) || scalar::template(self, code, op) || access::template(self, code, op);
         assert!(is_done || start == self.asm.offset(), "a template of {} gave up too late", code.name());
         is_done
     }
@@ -223,22 +377,87 @@ impl<'p, const L: usize> Emitter<'p, L> {
     /// Calls the handlers of ops.
     fn call(&mut self, ops: &[MicroOp<L>], first: u32) {
         self.count();
+        self.call_handlers(ops.as_ptr() as u64, ops.len() as u32, first);
+        let exit = self.asm.jump_if(Condition::NotEqual);
+        self.exits.push(exit);
+        self.load_masks();
+    }
+
+    /// Calls the handlers of `count` ops from `op` on, of which the first is number `at`. Flags tell "not equal" if one
+    /// has stopped the wave.
+    fn call_handlers(&mut self, op: u64, count: u32, at: u32) {
         self.asm.zero_upper();
-        self.asm.store_constant(field(offset_of!(Wave<L>, next)), first);
+        self.asm.store_constant(field(offset_of!(Wave<L>, next)), at);
         self.asm.move_wide(Gpr::Rdi, WAVE);
         self.asm.move_wide(Gpr::Rsi, GROUP);
-        self.asm.constant_wide(Gpr::Rdx, ops.as_ptr() as u64);
-        self.asm.scalar_constant(Scalar::Mov, Gpr::Rcx, ops.len() as u32);
+        self.asm.constant_wide(Gpr::Rdx, op);
+        self.asm.scalar_constant(Scalar::Mov, Gpr::Rcx, count);
         self.asm.move_wide(Gpr::R8, CONTEXT);
-        let function: unsafe extern "sysv64" fn(&mut Wave<L>, &mut _, *const MicroOp<L>, usize, &mut Context) -> bool =
-            interpret::<L>;
+        type Interpret<const L: usize> =
+            unsafe extern "C" fn(&mut Wave<L>, &mut Group<'_>, *const MicroOp<L>, usize, &mut Context<'_>) -> bool;
+        let function: Interpret<L> = interpret::<L>;
         self.asm.constant_wide(Gpr::Rax, function as usize as u64);
         self.asm.call(Gpr::Rax);
         // The rest of the register is undefined.
         self.asm.scalar_constant(Scalar::And, Gpr::Rax, 1);
-        let exit = self.asm.jump_if(Condition::NotEqual);
-        self.exits.push(exit);
-        self.load_masks();
+    }
+
+    /// Makes jumps lead to a call of the handler of the op under way, after which the block goes on here. Vector
+    /// registers then hold nothing.
+    pub fn or_handler(&mut self, from: Vec<Jump>, op: &MicroOp<L>) {
+        self.forget_rows();
+        self.detours.push(Detour {
+            from,
+            to: self.asm.offset(),
+            op: std::ptr::from_ref(op) as u64,
+            at: self.at,
+            uncounted: self.uncounted,
+            count: op.count as i32,
+        });
+    }
+
+    // ---- places
+
+    /// The number of a place that is known.
+    pub fn place(&self, key: Key) -> Option<usize> {
+        self.places.iter().position(|known| *known == Some(key))
+    }
+
+    /// A number for a place.
+    pub fn new_place(&mut self, key: Key) -> usize {
+        let number = self.places.iter().position(Option::is_none).unwrap_or(self.victim);
+        self.victim = (number + 1) % PLACES;
+        self.places[number] = Some(key);
+        number
+    }
+
+    fn forget_places(&mut self, which: impl Fn(&Key) -> bool) {
+        for place in &mut self.places {
+            if place.as_ref().is_some_and(&which) {
+                *place = None;
+            }
+        }
+    }
+
+    /// Rows are written by other means than [`Self::write`].
+    pub fn overwritten(&mut self, first: u16, count: u16) {
+        self.forget_places(|place| place.depends_on(first, count));
+        let is_known = |row: u16| row < first || row >= first + count;
+        self.sums.retain(|sum| is_known(sum.row) && is_known(sum.root));
+    }
+
+    /// A row has become the sum of another one and a constant.
+    pub fn add_sum(&mut self, row: u16, of: u16, constant: u32) {
+        let (root, more) = self.sum(of).unwrap_or((of, 0));
+        let sum = i64::from(constant) + i64::from(more);
+        if !self.is_masked && row != root && sum < 1 << 30 {
+            self.sums.push(Sum { row, root, constant: sum as i32 });
+        }
+    }
+
+    /// The row that a row is a sum of, and the constant.
+    pub fn sum(&self, row: u16) -> Option<(u16, i32)> {
+        self.sums.iter().find(|sum| sum.row == row).map(|sum| (sum.root, sum.constant))
     }
 
     /// Adds the templates' instructions to the wave's.
@@ -293,17 +512,34 @@ impl<'p, const L: usize> Emitter<'p, L> {
         Mem { base: ROWS, displacement: offset as i32 }
     }
 
-    /// Forgets what vector registers hold.
+    /// Forgets all that is known of the wave.
     fn forget(&mut self) {
+        self.forget_rows();
+        self.places = [None; PLACES];
+        self.sums.clear();
+    }
+
+    /// Forgets what vector registers hold.
+    fn forget_rows(&mut self) {
         self.held = [Held::Nothing; 32];
     }
 
     /// Forgets the values of scalar slots.
     pub fn forget_slots(&mut self) {
+        self.forget_places(Key::has_scalars);
         for held in &mut self.held {
             if matches!(held, Held::Slot(_)) {
                 *held = Held::Nothing;
             }
+        }
+    }
+
+    /// Stores a register to memory, active lanes only.
+    pub fn store_active(&mut self, memory: Mem, part: u8, value: u8) {
+        if self.is_masked {
+            self.asm.store_vector_masked(Self::active(part), memory, value);
+        } else {
+            self.asm.store_vector(self.width, memory, value);
         }
     }
 
@@ -377,6 +613,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
     /// Writes a result from a fresh register to the active lanes of a row.
     pub fn write(&mut self, reg: u16, part: u8, result: u8) {
         let mut result = result;
+        self.overwritten(reg, 1);
         let held = Held::Row(reg, part);
         if self.is_masked {
             let old = self.row(reg, part);

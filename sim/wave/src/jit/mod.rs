@@ -6,7 +6,11 @@
 //! two ops.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod access;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod emit;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod moves;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod scalar;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -14,6 +18,11 @@ mod vector;
 
 use crate::micro_op::{MicroOp, Stop};
 use crate::wave::{Group, Row, Wave};
+use sim_isa::Target;
+use std::any::Any;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use std::mem::MaybeUninit;
+use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,37 +40,78 @@ pub enum Jit {
     Check,
 }
 
-/// Code of a block: returns whether an op has stopped the wave, for the reason in the context.
-type Block<const L: usize> = unsafe extern "sysv64" fn(&mut Wave<L>, &mut Group<'_>, *mut Row<L>, &mut Context) -> bool;
+/// Code of a block, with the calling convention of System V: returns whether an op has stopped the wave, for the reason in the context.
+type Block<const L: usize> = unsafe extern "C" fn(&mut Wave<L>, &mut Group<'_>, *mut Row<L>, &mut Context<'_>) -> bool;
 
-/// Results of a block's code besides the wave's state.
-#[derive(Default)]
-pub(crate) struct Context {
-    pub stop: Option<Stop>,
+/// Places that a block's code knows at a time.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+const PLACES: usize = 16;
+
+/// State of a block's code besides the wave's.
+#[repr(C)]
+#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
+pub(crate) struct Context<'a> {
+    stop: Option<Stop>,
+    /// That of a handler.
+    panic: Option<Box<dyn Any + Send>>,
+    /// The memory's generation.
+    generation: &'a AtomicU64,
+    /// Private memory of the wave, and its bytes for each lane.
+    scratch: *mut u8,
+    private_size: u32,
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    places: [MaybeUninit<access::Place>; PLACES],
+}
+
+impl<'a> Context<'a> {
+    pub fn new<const L: usize>(wave: &mut Wave<L>, group: &Group<'a>) -> Self {
+        Context {
+            stop: None,
+            panic: None,
+            generation: group.memory.generation(),
+            scratch: wave.scratch.as_mut_ptr().cast(),
+            private_size: group.private_size,
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            places: [const { MaybeUninit::uninit() }; PLACES],
+        }
+    }
+
+    /// Why an op has stopped the wave. A panic of its handler goes on here: compiled code cannot be unwound.
+    pub fn stop(&mut self) -> Stop {
+        if let Some(panic) = self.panic.take() {
+            std::panic::resume_unwind(panic);
+        }
+        self.stop.take().unwrap_or(Stop::Yield)
+    }
 }
 
 /// Executes `count` ops from `op` on, for code without a template of them. Returns whether one has stopped the wave.
 ///
 /// # Safety
 /// `op` is the first of as many, which are those from [`Wave::next`] on, and this CPU has the level of their handlers.
-unsafe extern "sysv64" fn interpret<const L: usize>(
+unsafe extern "C" fn interpret<const L: usize>(
     wave: &mut Wave<L>,
     group: &mut Group<'_>,
     op: *const MicroOp<L>,
     count: usize,
-    context: &mut Context,
+    context: &mut Context<'_>,
 ) -> bool {
-    // SAFETY: by this function's contract.
-    for op in unsafe { std::slice::from_raw_parts(op, count) } {
-        wave.next += 1;
-        wave.count += u64::from(op.count);
+    // The wave is not used after a panic.
+    let step = std::panic::catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by this function's contract.
-        if let Err(stop) = unsafe { (op.run)(wave, group, op) } {
-            context.stop = Some(stop);
-            return true;
-        }
+        unsafe { std::slice::from_raw_parts(op, count) }.iter().try_for_each(|op| {
+            wave.next += 1;
+            wave.count += u64::from(op.count);
+            // SAFETY: by this function's contract.
+            unsafe { (op.run)(wave, group, op) }
+        })
+    }));
+    match step {
+        Ok(Ok(())) => return false,
+        Ok(Err(stop)) => context.stop = Some(stop),
+        Err(panic) => context.panic = Some(panic),
     }
-    false
+    true
 }
 
 /// The parts of a program that code is made from.
@@ -74,6 +124,7 @@ pub(crate) struct Source<'a, const L: usize> {
     /// Constants that vector instructions read in the rows from `first_constant` on.
     pub constants: &'a [u32],
     pub first_constant: usize,
+    pub target: Target,
 }
 
 /// Executed micro-operations of a program, for each one that it has, after which it is compiled.
@@ -175,18 +226,20 @@ struct State<const L: usize> {
     scc: bool,
     next: u32,
     count: u64,
+    global_accesses: u64,
 }
 
 impl<const L: usize> State<L> {
     fn of(wave: &Wave<L>) -> Self {
-        let Wave { v, s, scc, next, count, .. } = wave;
-        State { v: v.clone(), s: s.to_vec(), scc: *scc, next: *next, count: *count }
+        let &Wave { ref v, s, scc, next, count, global_accesses, .. } = wave;
+        State { v: v.clone(), s: s.to_vec(), scc, next, count, global_accesses }
     }
 
     fn restore(self, wave: &mut Wave<L>) {
         wave.v = self.v;
         wave.s.copy_from_slice(&self.s);
         (wave.scc, wave.next, wave.count) = (self.scc, self.next, self.count);
+        wave.global_accesses = self.global_accesses;
     }
 
     /// The first difference. `any_nan`: not one between two NaNs.
@@ -201,12 +254,13 @@ impl<const L: usize> State<L> {
         if let Some(n) = (0..self.s.len()).find(|&n| self.s[n] != other.s[n]) {
             return Some(format!("s{n}: {:#x}, expected {:#x}", self.s[n], other.s[n]));
         }
-        let rest = |state: &Self| (state.scc, state.next, state.count);
+        let rest = |state: &Self| (state.scc, state.next, state.count, state.global_accesses);
         (rest(self) != rest(other)).then(|| format!("{:?}, expected {:?}", rest(self), rest(other)))
     }
 }
 
-/// Runs a block without calls, and the same ops in the interpreter, whose results stay.
+/// Runs a block without calls, and the same ops in the interpreter, whose results stay. Returns why one of these has
+/// stopped the wave.
 ///
 /// # Errors
 /// The first difference.
@@ -215,24 +269,82 @@ pub(crate) fn check<const L: usize>(
     run: Block<L>,
     wave: &mut Wave<L>,
     group: &mut Group<'_>,
-) -> Result<(), String> {
+) -> Result<Option<Stop>, String> {
     let before = State::of(wave);
     let first = wave.next as usize;
     let rows = wave.v.as_mut_ptr();
+    let mut context = Context::new(wave, group);
     // SAFETY: the code is of this program, and `rows` are the wave's.
-    let stopped = unsafe { run(wave, group, rows, &mut Context::default()) };
+    let stopped = unsafe { run(wave, group, rows, &mut context) };
     let compiled = State::of(wave);
     before.restore(wave);
     let ops = &ops[first..(compiled.next as usize).max(first)];
+    let mut context = Context::new(wave, group);
     // SAFETY: these are the ops from `next` on; handlers were selected for a level that this CPU has.
-    let expected =
-        unsafe { interpret(wave, group, ops.as_ptr(), ops.len(), &mut Context::default()) } || ops.is_empty();
+    let expected = unsafe { interpret(wave, group, ops.as_ptr(), ops.len(), &mut context) } || ops.is_empty();
     let names: Vec<_> = ops.iter().filter_map(|op| op.code).map(|code| code.name()).collect();
     // The NaN that wins in a sum, product or FMA depends on how a handler was compiled: Rust leaves it open.
     let is_float = |op: &MicroOp<L>| op.code.is_some_and(|code| code.name().ends_with("_f32"));
     match compiled.difference(&State::of(wave), ops.iter().any(is_float)) {
-        None if stopped == expected => Ok(()),
+        None if stopped == expected => Ok(expected.then(|| context.stop())),
         None => Err(format!("compiled code of {names:?} has stopped, or not")),
         Some(difference) => Err(format!("compiled code of {names:?}: {difference}")),
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::exec::Level;
+    use crate::memory::{Memory, Region, Translator};
+    use crate::micro_op::Step;
+    use crate::observer::Off;
+    use crate::operand::Registers;
+    use crate::translate::translate;
+
+    struct Nothing(AtomicU64);
+
+    impl Memory for Nothing {
+        fn region(&self, _: u64) -> Option<Region> {
+            None
+        }
+
+        fn generation(&self) -> &AtomicU64 {
+            &self.0
+        }
+    }
+
+    fn panics(_: &mut Wave<32>, _: &mut Group<'_>, _: &MicroOp<32>) -> Step {
+        panic!("a handler's panic");
+    }
+
+    #[test]
+    fn a_panic_of_a_handler_passes_through_compiled_code() {
+        // v_mov_b32 v0, v1; v_exp_f32 v1, v0; s_endpgm
+        let code = [0x7e00_0301_u32, 0x7e02_4b00, 0xbfb0_0000].map(u32::to_le_bytes);
+        let registers = Registers { vector: 4, accumulation: 0 };
+        let mut program = translate::<32>(Target::Gfx11, 0, code.as_flattened(), 0, registers, Level::detect());
+        program.ops[1].run = panics;
+        let memory = Nothing(AtomicU64::new(0));
+        let mut group = Group {
+            memory: Translator::new(&memory),
+            lds: Vec::new(),
+            beyond_lds: [0; 16],
+            code_base: 0,
+            private_size: 0,
+            waves: 1,
+            arrived: 0,
+            named: Vec::new(),
+            gws: None,
+            target: Target::Gfx11,
+        };
+        let mut wave = Wave::new(4, 0);
+        wave.set_constants(&program.constants);
+        wave.set_exec(u64::MAX);
+        let turn = || program.turn(&mut wave, &mut group, 0, 1, &mut Off(Jit::Always));
+        let panic = std::panic::catch_unwind(AssertUnwindSafe(turn)).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"a handler's panic"));
+        // The code ran up to the handler.
+        assert_eq!((wave.next, wave.count), (2, 2));
     }
 }

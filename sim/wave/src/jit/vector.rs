@@ -382,6 +382,17 @@ fn integer<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) ->
         }
         e.write(op.dst, part, result);
     }
+    if let Op::VAddNcU32 = code {
+        for [row, constant] in [[0, 1], [1, 0]] {
+            if let Some(constant) = e.constant(&op.src[constant])
+                && op.src[row].kind == SrcKind::Vgpr
+                && op.src[row].reg != op.dst
+            {
+                e.add_sum(op.dst, op.src[row].reg, constant);
+                break;
+            }
+        }
+    }
     true
 }
 

@@ -42,8 +42,8 @@ impl Memory for Map {
         self.regions.lock().unwrap().iter().find(|region| addr.wrapping_sub(region.base) < region.size).copied()
     }
 
-    fn generation(&self) -> u64 {
-        self.generation.load(Ordering::SeqCst)
+    fn generation(&self) -> &AtomicU64 {
+        &self.generation
     }
 }
 

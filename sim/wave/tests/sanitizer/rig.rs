@@ -6,6 +6,7 @@ mod launch;
 
 pub use launch::launch;
 use sim_wave::{Finding, Memory, Page, Region, Sink, Unwritten};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 /// All of the process's memory: the kernels of these tests stay within their buffers.
@@ -16,8 +17,9 @@ impl Memory for Everything {
         Some(Region { base: 0, size: u64::MAX, host: 0, readable: true, writable: true })
     }
 
-    fn generation(&self) -> u64 {
-        0
+    fn generation(&self) -> &AtomicU64 {
+        static NEVER: AtomicU64 = AtomicU64::new(0);
+        &NEVER
     }
 }
 

@@ -6,6 +6,7 @@ use sim_isa::{Format, Op, Target, decode};
 use sim_llvm::assemble;
 use sim_wave::{FaultKind, Memory, Probe, Region, is_implemented};
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 
 /// VGPRs that cases may use.
 pub const VGPRS: usize = 64;
@@ -198,8 +199,9 @@ impl Memory for Block {
         (addr.wrapping_sub(self.0.base) < self.0.size).then_some(self.0)
     }
 
-    fn generation(&self) -> u64 {
-        0
+    fn generation(&self) -> &AtomicU64 {
+        static NEVER: AtomicU64 = AtomicU64::new(0);
+        &NEVER
     }
 }
 
