@@ -65,6 +65,26 @@ fn commands_keep_to_their_buffers_without_validation() {
     assert_eq!(rig.read(&buffer, 0, 64), expected);
 }
 
+/// The bindings before the one for which a dispatch is refused ask nothing of executions' tables.
+#[test]
+fn a_refused_dispatch_asks_nothing_of_the_table() {
+    let rig = Rig::new();
+    let (kernels, done) = (rig.executable(include_bytes!("testdata/kernels.gfx1100.co")).unwrap(), rig.semaphore());
+    let (buffer, other) = (rig.buffer(64), rig.buffer(64));
+    let recording = Recording::begin(&rig, Mode::Unvalidated, 1);
+    for (target, code) in [(direct(&other, 60, 8), Code::OUT_OF_RANGE), (indirect(1, 0, 8), Code::INVALID_ARGUMENT)] {
+        let bindings = [indirect(0, 48, 8), target];
+        let refused = recording.dispatch((&kernels, "hold_reading"), workgroups(1), &[], &bindings, 0);
+        let refused = refused.expect_err("a target that is not there");
+        assert_eq!(refused.code(), code, "{refused}");
+    }
+    recording.dispatch((&kernels, "report"), workgroups(1), &7_u32.to_le_bytes(), &[indirect(0, 8, 8)], 0).unwrap();
+    recording.end();
+    recording.execute(&rig, QUEUE_AFFINITY_ANY, &[], &[(&done, 1)], &[(&buffer, 0, 16)]).unwrap();
+    wait(&done, 1).unwrap();
+    assert_eq!(rig.read(&buffer, 8, 1), [7]);
+}
+
 /// A recording larger than the rings goes in parts. What is wrong with a late command is found before the first part
 /// runs.
 #[test]

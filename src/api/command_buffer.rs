@@ -243,8 +243,7 @@ impl CommandBuffer {
     fn recorder(&self) -> Result<&mut Recorder> {
         match self.state() {
             State::Recording(recorder) => Ok(recorder),
-            State::Staged(stages) => Ok(&mut stages.recorder),
-            state => Err(wrong_state("recorded to", state)),
+            state => other_recorder(state),
         }
     }
 
@@ -499,6 +498,19 @@ impl CommandBuffer {
             Some(count) => recorder.dispatch_indirect(dispatch, count),
             None => recorder.dispatch(dispatch, &config.workgroup_count),
         }
+    }
+}
+
+/// The recorder of a recording with collectives.
+///
+/// # Errors
+/// FAILED_PRECONDITION when no recording is in progress.
+#[cold]
+fn other_recorder(state: &mut State) -> Result<&mut Recorder> {
+    match state {
+        State::Recording(recorder) => Ok(recorder),
+        State::Staged(stages) => Ok(&mut stages.recorder),
+        state => Err(wrong_state("recorded to", state)),
     }
 }
 

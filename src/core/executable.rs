@@ -237,13 +237,13 @@ impl Executable {
         if let Some((takes, launch)) = &kernel.launch
             && *takes == arguments
         {
+            if launch.has_shape(workgroup_size, dynamic_lds) {
+                return Ok(launch);
+            }
             if let Some((size, lds, launch)) = kernel.usual.get()
                 && *size == workgroup_size
                 && *lds == dynamic_lds
             {
-                return Ok(launch);
-            }
-            if launch.has_shape(workgroup_size, dynamic_lds) {
                 return Ok(launch);
             }
         }

@@ -2,6 +2,7 @@
 //! Reuse of the memory of recordings: a program that is recorded anew for each invocation gets memory that is large
 //! enough and touched.
 
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -48,30 +49,32 @@ pub struct Storage {
     pub lent: Vec<HalRef<Transient>>,
     /// Objects that are kept alive as long as the program.
     pub resources: Vec<Resource>,
+    /// The words of a dispatch's bindings, while it is recorded.
+    pub words: Vec<u64>,
     /// Execution barriers, during the recording.
     pub pending_barriers: Barriers,
 }
 
 impl Storage {
-    /// Moves the known arguments into `lines`, which is empty, in the order of the steps. `are_all` is true if there
+    /// Moves the known arguments into `blocks`, which is empty, in the order of the steps. `are_all` is true if there
     /// are no other templates. If there are others, all templates stay, because removing the known ones would not free
     /// memory.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
-    pub fn take_known_blocks(&mut self, are_all: bool, lines: &mut Vec<KernargBlock>) -> Result<()> {
+    pub fn take_known_blocks(&mut self, are_all: bool, blocks: &mut Vec<KernargBlock>) -> Result<()> {
         if are_all {
-            std::mem::swap(&mut self.templates, lines);
+            std::mem::swap(&mut self.templates, blocks);
             return Ok(());
         }
-        lines.make_room(self.steps.iter().filter_map(Step::known_blocks).map(Span::len).sum())?;
+        blocks.make_room(self.steps.iter().filter_map(Step::known_blocks).map(Span::len).sum())?;
         for span in self.steps.iter().filter_map(Step::known_blocks) {
-            lines.extend_from_slice(span.of(&self.templates));
+            blocks.extend_from_slice(span.of(&self.templates));
         }
         Ok(())
     }
 
-    /// The bindings and lines of each dispatch with arguments that executions bind.
+    /// The bindings and blocks of each dispatch with arguments that executions bind.
     pub fn bound(&self) -> impl Iterator<Item = (&[u64], &[KernargBlock])> {
         let sources = self.steps.iter().filter_map(|step| match step.action {
             Action::Dispatch(kernargs) => Some(kernargs),
@@ -80,9 +83,9 @@ impl Storage {
                 _ => None,
             },
         });
-        sources.filter_map(KernargSource::bound).map(|(bindings, lines)| {
-            let lines = lines.of(&self.templates);
-            (&lines.as_flattened()[..bindings], lines)
+        sources.filter_map(KernargSource::bound).map(|(bindings, blocks)| {
+            let blocks = blocks.of(&self.templates);
+            (&blocks.as_flattened()[..bindings], blocks)
         })
     }
 
@@ -98,6 +101,7 @@ impl Storage {
         self.unallocated_buffers.clear();
         self.lent.clear();
         self.resources.clear();
+        self.words.clear();
         self.pending_barriers.clear();
     }
 
@@ -107,7 +111,7 @@ impl Storage {
         let marks = bytes_of(&self.barriers) + bytes_of(&self.steps_to_validate);
         let arguments = bytes_of(&self.templates) + bytes_of(&self.argument_buffers);
         let table = bytes_of(&self.slot_extents) + bytes_of(&self.unallocated_buffers) + bytes_of(&self.lent);
-        steps + marks + arguments + table + bytes_of(&self.resources)
+        steps + marks + arguments + table + bytes_of(&self.resources) + bytes_of(&self.words)
     }
 }
 
@@ -115,7 +119,7 @@ impl Storage {
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// Kernargs of static commands.
-    pub lines: Vec<KernargBlock>,
+    pub blocks: Vec<KernargBlock>,
     /// The commands of a stream.
     pub commands: Vec<u32>,
     /// The stream's arguments that executions bind, and the list of their fixups.
@@ -178,10 +182,10 @@ impl Spare {
     }
 
     fn recycle_scratch(&self, mut scratch: Box<Scratch>) {
-        scratch.lines.clear();
+        scratch.blocks.clear();
         scratch.commands.clear();
         scratch.bound.clear();
-        let bytes = bytes_of(&scratch.lines) + bytes_of(&scratch.commands) + bytes_of(&scratch.bound);
+        let bytes = bytes_of(&scratch.blocks) + bytes_of(&scratch.commands) + bytes_of(&scratch.bound);
         self.keep(&self.scratches, scratch, bytes);
     }
 
@@ -196,8 +200,8 @@ impl Spare {
 /// A storage in use, which goes back to its arena.
 #[derive(Debug)]
 pub struct Stored {
-    /// None only while it is dropped.
-    storage: Option<Box<Storage>>,
+    /// Taken when this is dropped.
+    storage: ManuallyDrop<Box<Storage>>,
     arena: Arc<Arena>,
 }
 
@@ -205,7 +209,7 @@ impl Stored {
     /// An empty storage of `arena`.
     pub fn new(arena: Arc<Arena>) -> Self {
         let storage = arena.spare.storages.pop().unwrap_or_default();
-        Self { storage: Some(storage), arena }
+        Self { storage: ManuallyDrop::new(storage), arena }
     }
 
     /// The arena of the storage.
@@ -219,22 +223,22 @@ impl Deref for Stored {
 
     #[inline(always)]
     fn deref(&self) -> &Storage {
-        self.storage.as_deref().expect("a storage that is not dropped")
+        &self.storage
     }
 }
 
 impl DerefMut for Stored {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Storage {
-        self.storage.as_deref_mut().expect("a storage that is not dropped")
+        &mut self.storage
     }
 }
 
 impl Drop for Stored {
     fn drop(&mut self) {
-        if let Some(storage) = self.storage.take() {
-            self.arena.spare.recycle_storage(storage);
-        }
+        // SAFETY: nothing uses it after its drop.
+        let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
+        self.arena.spare.recycle_storage(storage);
     }
 }
 
@@ -254,10 +258,10 @@ mod tests {
     #[test]
     fn what_is_given_back_comes_empty_and_as_large() {
         let arena = spare();
-        arena.recycle_scratch(Box::new(Scratch { lines: vec![[1; 8]; 100], ..Scratch::default() }));
+        arena.recycle_scratch(Box::new(Scratch { blocks: vec![[1; 8]; 100], ..Scratch::default() }));
         let scratch = arena.scratch();
-        assert!(scratch.lines.is_empty() && scratch.lines.capacity() >= 100);
-        assert_eq!(arena.scratch().lines.capacity(), 0, "given once");
+        assert!(scratch.blocks.is_empty() && scratch.blocks.capacity() >= 100);
+        assert_eq!(arena.scratch().blocks.capacity(), 0, "given once");
     }
 
     #[test]
@@ -274,16 +278,18 @@ mod tests {
         assert_eq!(spare().largest, 4 << 20);
         for block_size in [256, 128 << 10, 1 << 20] {
             let arena = Spare::new(block_size);
-            let lines = MOST_BLOCKS * block_size / size_of::<KernargBlock>();
-            let with_room = |lines| Storage { templates: Vec::with_capacity(lines), ..Storage::default() };
-            arena.recycle_storage(Box::new(with_room(lines + 1)));
-            arena
-                .recycle_storage(Box::new(Storage { slot_extents: Vec::with_capacity(lines + 1), ..with_room(lines) }));
-            let scratch = Scratch { lines: Vec::with_capacity(lines + 1), ..Scratch::default() };
+            let blocks = MOST_BLOCKS * block_size / size_of::<KernargBlock>();
+            let with_room = |blocks| Storage { templates: Vec::with_capacity(blocks), ..Storage::default() };
+            arena.recycle_storage(Box::new(with_room(blocks + 1)));
+            arena.recycle_storage(Box::new(Storage {
+                slot_extents: Vec::with_capacity(blocks + 1),
+                ..with_room(blocks)
+            }));
+            let scratch = Scratch { blocks: Vec::with_capacity(blocks + 1), ..Scratch::default() };
             arena.recycle_scratch(Box::new(scratch));
             assert!(arena.storages.pop().is_none() && arena.scratches.pop().is_none(), "{block_size}");
-            arena.recycle_storage(Box::new(with_room(lines)));
-            arena.recycle_scratch(Box::new(Scratch { lines: Vec::with_capacity(lines), ..Scratch::default() }));
+            arena.recycle_storage(Box::new(with_room(blocks)));
+            arena.recycle_scratch(Box::new(Scratch { blocks: Vec::with_capacity(blocks), ..Scratch::default() }));
             assert!(arena.storages.pop().is_some() && arena.scratches.pop().is_some(), "{block_size}");
         }
         assert_eq!(Spare::new(usize::MAX).largest, usize::MAX, "all of it");

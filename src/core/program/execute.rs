@@ -170,8 +170,8 @@ impl<'a> Execute<'a> {
         let (slots, unallocated) = (stored.slot_extents.len(), stored.unallocated_buffers.len());
         let count = if unallocated > 0 { stored.first_unallocated + unallocated } else { slots };
         fallible::make_room(&mut entries, count)?;
-        for (slot, reach) in stored.slot_extents.iter().enumerate() {
-            let bound = if *reach > 0 { self.bindings.get(slot) } else { None };
+        for (slot, extent) in stored.slot_extents.iter().enumerate() {
+            let bound = if *extent > 0 { self.bindings.get(slot) } else { None };
             entries.push(match bound {
                 Some(bound) => Entry { address: bound.range.address(gpu)?, length: bound.length },
                 None => Entry::default(),
@@ -313,8 +313,8 @@ impl Operation for Execute<'_> {
             self.resolve(queue.gpu())?;
             let (program, table) = (&**self.program, Table(&self.entries));
             queue.check_fits(program.largest, 0)?;
-            for (index, reach) in (0..).zip(&program.stored.slot_extents) {
-                table.check_span(AddressSource::Binding { index, offset: reach.saturating_sub(1) }, 0)?;
+            for (index, extent) in (0..).zip(&program.stored.slot_extents) {
+                table.check_span(AddressSource::Binding { index, offset: extent.saturating_sub(1) }, 0)?;
             }
             for step in &program.stored.steps_to_validate {
                 table.check(program, &program.stored.steps[*step as usize], queue)?;
@@ -494,8 +494,8 @@ impl Table<'_> {
                 let launch = plan.expect("checked when the part was prepared");
                 gpu.library_packet(&launch, emitter.arguments(&launch.args.to_bytes()))
             }
-            NonDispatch::Update { lines, length, target } => {
-                let bytes = &bytes_of(lines.of(&program.stored.templates).as_flattened())[..*length as usize];
+            NonDispatch::Update { blocks, length, target } => {
+                let bytes = &bytes_of(blocks.of(&program.stored.templates).as_flattened())[..*length as usize];
                 emitter.update(bytes, |shape, payload| {
                     let plan = plan_copy(shape, payload, self.address(*target), bytes.len() as u64);
                     plan.expect("checked when the part was prepared")
@@ -509,18 +509,18 @@ impl Table<'_> {
     /// execution to the copy.
     #[inline(always)]
     fn kernargs(&self, stored: &Storage, source: KernargSource, room: &mut KernargCursor) -> u64 {
-        let (is_bound, bindings, lines) = match source {
+        let (is_bound, bindings, blocks) = match source {
             KernargSource::Stored { address, .. } => return address,
             KernargSource::Buffer(index) => {
                 return self.address(stored.argument_buffers[index as usize].place);
             }
-            KernargSource::Template { is_bound, bindings, lines } => (is_bound, bindings as usize, lines),
+            KernargSource::Template { is_bound, bindings, blocks } => (is_bound, bindings as usize, blocks),
         };
-        if lines.len() != 1 {
-            return self.kernargs_of_blocks(bindings, lines.of(&stored.templates), room);
+        if blocks.len() != 1 {
+            return self.kernargs_of_blocks(bindings, blocks.of(&stored.templates), room);
         }
         // As nearly all are: a few moves of registers.
-        let line = &stored.templates[lines.start as usize];
+        let line = &stored.templates[blocks.start as usize];
         let mut kernargs = room.take(size_of_val(line));
         kernargs.write_block(line);
         if is_bound {
@@ -530,8 +530,8 @@ impl Table<'_> {
     }
 
     #[inline(never)]
-    fn kernargs_of_blocks(&self, bindings: usize, lines: &[KernargBlock], room: &mut KernargCursor) -> u64 {
-        let words = lines.as_flattened();
+    fn kernargs_of_blocks(&self, bindings: usize, blocks: &[KernargBlock], room: &mut KernargCursor) -> u64 {
+        let words = blocks.as_flattened();
         let mut kernargs = room.take(size_of_val(words));
         kernargs.write(0, bytes_of(words));
         self.bind(&mut kernargs, words[..bindings].iter());

@@ -82,7 +82,7 @@ impl AddressSource {
     }
 }
 
-/// The unit in which kernel arguments are stored. It has the size of their alignment, so that whole lines are copied to
+/// The unit in which kernel arguments are stored. It has the size of their alignment, so that whole blocks are copied to
 /// the ring.
 pub type KernargBlock = [u64; KERNARG_ALIGNMENT as usize / size_of::<u64>()];
 
@@ -132,8 +132,8 @@ pub enum KernargSource {
         is_bound: bool,
         /// The number of bindings, a word each.
         bindings: u32,
-        /// The lines in [`arena::Storage::templates`].
-        lines: Span,
+        /// The blocks in [`arena::Storage::templates`].
+        blocks: Span,
     },
     /// In a caller buffer (indirect arguments): an index in [`arena::Storage::argument_buffers`].
     Buffer(u32),
@@ -148,10 +148,10 @@ impl KernargSource {
         }
     }
 
-    /// The number of binding words and the lines, if executions bind them.
+    /// The number of binding words and the blocks, if executions bind them.
     fn bound(self) -> Option<(usize, Span)> {
         match self {
-            Self::Template { is_bound: true, bindings, lines } => Some((bindings as usize, lines)),
+            Self::Template { is_bound: true, bindings, blocks } => Some((bindings as usize, blocks)),
             Self::Stored { .. } | Self::Template { .. } | Self::Buffer(_) => None,
         }
     }
@@ -159,7 +159,7 @@ impl KernargSource {
     /// Bytes of the kernarg ring that an execution uses for them.
     fn ring_bytes(self) -> usize {
         match self {
-            Self::Template { lines, .. } => lines.len() * size_of::<KernargBlock>(),
+            Self::Template { blocks, .. } => blocks.len() * size_of::<KernargBlock>(),
             Self::Stored { .. } | Self::Buffer(_) => 0,
         }
     }
@@ -215,8 +215,8 @@ pub enum NonDispatch {
     },
     /// An update of a place that is resolved at execution.
     Update {
-        /// The bytes: these lines of [`arena::Storage::templates`].
-        lines: Span,
+        /// The bytes: these blocks of [`arena::Storage::templates`].
+        blocks: Span,
         /// The number of bytes.
         length: u32,
         /// First byte written.
@@ -349,11 +349,11 @@ impl Step {
         }
     }
 
-    /// The lines of a dispatch's arguments that are fully known and copied for each execution.
+    /// The blocks of a dispatch's arguments that are fully known and copied for each execution.
     #[inline(always)]
     fn known_blocks(&self) -> Option<Span> {
         match self.action {
-            Action::Dispatch(KernargSource::Template { is_bound: false, lines, .. }) => Some(lines),
+            Action::Dispatch(KernargSource::Template { is_bound: false, blocks, .. }) => Some(blocks),
             _ => None,
         }
     }
@@ -392,7 +392,7 @@ impl Program {
 
     /// The slots of the binding table that commands use.
     pub fn used_slots(&self) -> impl Iterator<Item = usize> {
-        self.stored.slot_extents.iter().enumerate().filter_map(|(slot, reach)| (*reach > 0).then_some(slot))
+        self.stored.slot_extents.iter().enumerate().filter_map(|(slot, extent)| (*extent > 0).then_some(slot))
     }
 
     /// The action of this index.

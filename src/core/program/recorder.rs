@@ -18,7 +18,7 @@ use crate::core::operations::launch::{ArgumentLayout, IndirectArguments, Launch}
 use crate::core::operations::transfer::{check_pattern, invalid};
 use crate::core::profile::FunctionRef;
 use crate::core::program::arena::{Arena, Scratch, Storage, Stored};
-use crate::core::program::recorder::places::{Target, bind_common, keep};
+use crate::core::program::recorder::places::{Target, bind_common, extend_all, keep, recount_extents};
 use crate::core::program::stream::Stream;
 use crate::core::program::{
     Action, AddressSource, ArgumentBuffer, Command, KernargBlock, KernargSource, NonDispatch, Program, Recording, Span,
@@ -51,7 +51,7 @@ type Executable<'a> = Borrowed<'a, RawExecutable>;
 /// Slots for which a recording has room at first. It makes room for others when they are used.
 const FEW_SLOTS: usize = 64;
 
-/// Bytes of a line.
+/// Bytes of a block.
 const BLOCK_BYTES: usize = size_of::<KernargBlock>();
 
 /// A recording under way.
@@ -184,50 +184,52 @@ impl Recorder {
     /// Unusable buffers or slots; a grid that is too large.
     #[inline(always)]
     pub fn dispatch(&mut self, dispatch: Dispatch<'_>, count: &[u32; 3]) -> Result<()> {
-        match dispatch.launch.grid_if_nonzero(count) {
-            // The usual dispatch: bindings and constants are all of its kernargs, and fit a line.
-            Some(grid) if dispatch.launch.fits_one_block => self.dispatch_of_one_block(dispatch, grid),
-            _ => self.other_dispatch(dispatch, *count),
+        // The usual dispatch: bindings and constants are all of its kernargs, and fit a block.
+        if dispatch.launch.fits_one_block
+            && let Some(grid) = dispatch.launch.grid_if_nonzero(count)
+            && self.dispatch_of_one_block(dispatch, grid).is_some()
+        {
+            return Ok(());
         }
+        self.other_dispatch(dispatch, *count).inspect_err(|_| recount_extents(&mut self.storage))
     }
 
-    /// Records a dispatch with [`Launch::fits_one_block`]. The step is pushed first, as if all arguments were known, so
-    /// that few values stay in registers meanwhile. If memory runs out, the recording is unchanged except for the
-    /// command count.
+    /// Records a dispatch with [`Launch::fits_one_block`]. Returns none if one of its bindings is unusual or memory runs
+    /// out; nothing is recorded then, but slots may have larger extents. Room is reserved first, and nothing is appended
+    /// before all is known.
     #[inline(always)]
-    fn dispatch_of_one_block(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Result<()> {
+    fn dispatch_of_one_block(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Option<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;
-        let (command, index) = (self.dispatch_command(executable, launch.function)?, self.count_command());
-        let mut storage = &mut *self.storage;
-        let (step, start) = (storage.steps.len(), storage.templates.len());
-        let (lines, binding_count) = (Span::new(start, start + 1), bindings.len());
-        let kernargs = KernargSource::Template { is_bound: false, bindings: binding_count as u32, lines };
-        storage.steps.try_push(Step::dispatch(launch.packet(grid, 0), kernargs, command, index))?;
-        // In place: a line that was made elsewhere, word by word, would be copied before its words have arrived there.
-        storage.templates.try_push([0; _]).inspect_err(|_| storage.steps.truncate(step))?;
+        let command = self.dispatch_command(executable, launch.function).ok()?;
+        let storage = &mut *self.storage;
+        storage.templates.make_room(1).ok()?;
+        storage.steps.make_room(1).ok()?;
+        let (start, binding_count) = (storage.templates.len(), bindings.len());
+        // In place: a block that was made elsewhere, word by word, would be copied before its words have arrived there.
+        let block: &mut KernargBlock = storage.templates.spare_capacity_mut().first_mut()?.write([0; _]);
+        let (extents, resources) = (&mut storage.slot_extents[..], &mut storage.resources);
+        let all = bind_common(block, extents, resources, bindings, self.retains)?;
         if !constants.is_empty() {
-            sink(storage, lines).write_bytes(size_of::<u64>() * binding_count, constants);
+            TemplateSink(bytes_of_mut(block)).write_bytes(size_of::<u64>() * binding_count, constants);
         }
-        let (written, mut all) = bind_common(storage, lines, bindings, self.retains);
-        if written < binding_count {
-            let rest = self.bind_rest(lines, bindings, written);
-            storage = &mut *self.storage;
-            all |= rest.inspect_err(|_| storage.steps.truncate(step))?;
-        }
+        let index = self.command_count;
+        self.command_count += 1;
+        // SAFETY: `make_room` has reserved the block behind the last, and `write` has initialised it.
+        unsafe { storage.templates.set_len(start + 1) };
         let is_bound = AddressSource::in_table(all).is_some();
-        if let Action::Dispatch(KernargSource::Template { is_bound: bound, .. }) = &mut storage.steps[step].action {
-            *bound = is_bound;
-        }
+        let blocks = Span::new(start, start + 1);
+        let kernargs = KernargSource::Template { is_bound, bindings: binding_count as u32, blocks };
+        storage.steps.push(Step::dispatch(launch.packet(grid, 0), kernargs, command, index));
         if is_bound || self.recording.is_one_shot() {
             // No more than the largest is at least.
             self.kernarg_bytes += BLOCK_BYTES as u64;
         } else {
             self.has_stored = true;
         }
-        Ok(())
+        Some(())
     }
 
-    /// Records a dispatch of another layout, or one without workgroups.
+    /// Records a dispatch of another layout, with unusual bindings, or without workgroups.
     #[inline(never)]
     fn other_dispatch(&mut self, dispatch: Dispatch<'_>, count: [u32; 3]) -> Result<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;
@@ -236,18 +238,17 @@ impl Recorder {
             return Ok(());
         }
         let grid = launch.grid(count)?;
-        // All or nothing.
-        self.storage.steps_to_validate.make_room(1)?;
+        self.make_room_for_step()?;
+        let command = self.dispatch_command(executable, launch.function)?;
         let kernargs = match launch.layout {
             ArgumentLayout::Indirect(needs) => self.argument_buffer(needs, bindings)?,
             _ => self.kernargs(launch, count, constants, bindings)?,
         };
-        let command = self.dispatch_command(executable, launch.function)?;
-        let step = self.storage.steps.len() as u32;
-        self.push_dispatch(launch.packet(grid, 0), kernargs, command, index)?;
         if let KernargSource::Buffer(_) = kernargs {
+            let step = self.storage.steps.len() as u32;
             self.storage.steps_to_validate.push(step);
         }
+        self.push_dispatch(launch.packet(grid, 0), kernargs, command, index);
         Ok(())
     }
 
@@ -261,12 +262,14 @@ impl Recorder {
         launch.check_indirect_counts()?;
         let count = BufferRef { length: WORKGROUP_COUNT_LENGTH, ..count };
         let count = self.target(count)?.place;
+        self.make_room_for_step()?;
+        let command = self.dispatch_command(executable, launch.function)?;
         let kernargs = match launch.layout {
             ArgumentLayout::Indirect(needs) => self.argument_buffer(needs, bindings)?,
             _ => self.kernargs(launch, [0; 3], constants, bindings)?,
         };
-        let command = self.dispatch_command(executable, launch.function)?;
-        self.push_non_dispatch(NonDispatch::IndirectDispatch { launch: *launch, kernargs, count }, command, index)
+        self.push_non_dispatch(NonDispatch::IndirectDispatch { launch: *launch, kernargs, count }, command, index);
+        Ok(())
     }
 
     /// Repeats `pattern` over `target`.
@@ -329,9 +332,10 @@ impl Recorder {
             return Ok(());
         }
         let target = self.target(target)?.place;
-        let lines = append(&mut self.storage.templates, bytes.len())?;
-        sink(&mut self.storage, lines).write_bytes(0, bytes);
-        let non_dispatch = NonDispatch::Update { lines, length: bytes.len() as u32, target };
+        self.make_room_for_step()?;
+        let blocks = append(&mut self.storage.templates, bytes.len())?;
+        sink(&mut self.storage, blocks).write_bytes(0, bytes);
+        let non_dispatch = NonDispatch::Update { blocks, length: bytes.len() as u32, target };
         self.push_transfer(non_dispatch, (CommandKind::Update, bytes.len() as u64), index)
     }
 
@@ -368,7 +372,7 @@ impl Recorder {
         let (mut stored_kernargs, mut stream) = (None, None);
         if !self.recording.is_one_shot() && (self.has_stored || self.gpu().streams().is_some()) {
             let mut scratch = self.storage.arena().scratch();
-            let written = self.store_kernargs(&mut scratch.lines);
+            let written = self.store_kernargs(&mut scratch.blocks);
             if let (Ok(_), Some(streams)) = (&written, self.gpu().streams()) {
                 stream = self.stream(streams, &mut scratch);
             }
@@ -390,24 +394,24 @@ impl Recorder {
         }))
     }
 
-    /// Writes known arguments to their final memory, by way of `lines`, which is empty.
-    fn store_kernargs(&mut self, lines: &mut Vec<KernargBlock>) -> Result<Option<StoredKernargs>> {
+    /// Writes known arguments to their final memory, by way of `blocks`, which is empty.
+    fn store_kernargs(&mut self, blocks: &mut Vec<KernargBlock>) -> Result<Option<StoredKernargs>> {
         if !self.has_stored {
             return Ok(None);
         }
         // Executions would take room for others.
-        self.storage.take_known_blocks(self.kernarg_bytes == 0, lines)?;
-        let stored = match bytes_of(lines.as_flattened()) {
+        self.storage.take_known_blocks(self.kernarg_bytes == 0, blocks)?;
+        let stored = match bytes_of(blocks.as_flattened()) {
             [] => None,
             arguments => Some(StoredKernargs::new(self.gpu(), Contents::Kernargs, arguments)?),
         };
         let mut address = stored.as_ref().map_or(0, StoredKernargs::address);
         for step in &mut self.storage.steps {
             if let Action::Dispatch(kernargs) = &mut step.action
-                && let KernargSource::Template { is_bound: false, bindings, lines } = *kernargs
+                && let KernargSource::Template { is_bound: false, bindings, blocks } = *kernargs
             {
                 *kernargs = KernargSource::Stored { bindings, address };
-                address += (lines.len() * BLOCK_BYTES) as u64;
+                address += (blocks.len() * BLOCK_BYTES) as u64;
             }
         }
         Ok(stored)
@@ -431,21 +435,25 @@ impl Recorder {
         index
     }
 
-    /// Adds a step that executions have to check.
-    fn push_non_dispatch(&mut self, non_dispatch: NonDispatch, command: u32, index: u32) -> Result<()> {
+    /// Reserves room for all that a step pushes except its templates, so that it is recorded whole or not at all.
+    fn make_room_for_step(&mut self) -> Result<()> {
+        let storage = &mut *self.storage;
+        storage.steps.make_room(1)?;
+        storage.steps_to_validate.make_room(1)?;
+        storage.non_dispatches.make_room(1)?;
+        storage.commands.make_room(1)
+    }
+
+    /// Adds a step that executions have to check. Its caller has made room.
+    fn push_non_dispatch(&mut self, non_dispatch: NonDispatch, command: u32, index: u32) {
         let (packets, bytes) = non_dispatch.needs();
         let storage = &mut *self.storage;
-        // All or nothing.
-        storage.steps_to_validate.make_room(1)?;
-        storage.steps.make_room(1)?;
-        storage.non_dispatches.make_room(1)?;
         storage.steps_to_validate.push(storage.steps.len() as u32);
         storage.steps.push(Step::non_dispatch(storage.non_dispatches.len() as u32, command, index));
         storage.non_dispatches.push(non_dispatch);
         self.more_packets += packets - 1;
         self.largest.packets = self.largest.packets.max(packets);
         self.take_kernargs(bytes);
-        Ok(())
     }
 
     /// Adds a transfer of `length` bytes as a step that is no dispatch.
@@ -455,17 +463,18 @@ impl Recorder {
         (kind, length): (CommandKind, u64),
         index: u32,
     ) -> Result<()> {
-        let command = self.push_command(Command { kind, length, ..Command::default() })?;
-        self.push_non_dispatch(non_dispatch, command, index)
+        self.make_room_for_step()?;
+        let command = self.push_command(Command { kind, length, ..Command::default() });
+        self.push_non_dispatch(non_dispatch, command, index);
+        Ok(())
     }
 
-    /// Appends the command of the next step.
-    #[inline(always)]
-    fn push_command(&mut self, command: Command) -> Result<u32> {
+    /// Appends the command of the next step. Its caller has made room.
+    fn push_command(&mut self, command: Command) -> u32 {
         let index = self.storage.commands.len() as u32;
-        self.storage.commands.try_push(command)?;
+        self.storage.commands.push(command);
         self.function = (command.kind == CommandKind::Dispatch).then_some(command.function);
-        Ok(index)
+        index
     }
 
     /// Appends the command of a dispatch of `function`, and retains the executable.
@@ -474,8 +483,15 @@ impl Recorder {
         if self.function == Some(function) {
             return Ok(self.storage.commands.len() as u32 - 1);
         }
+        self.first_dispatch_command(executable, function)
+    }
+
+    /// As [`Self::dispatch_command`], for another function than the last command's.
+    #[inline(never)]
+    fn first_dispatch_command(&mut self, executable: Executable<'_>, function: FunctionRef) -> Result<u32> {
+        self.storage.commands.make_room(1)?;
         self.keep(executable)?;
-        self.push_command(Command { function, length: 0, kind: CommandKind::Dispatch })
+        Ok(self.push_command(Command { function, length: 0, kind: CommandKind::Dispatch }))
     }
 
     /// Counts the kernarg bytes that executions need for a step.
@@ -486,20 +502,13 @@ impl Recorder {
     }
 
     /// Adds a dispatch of a known grid. If all of its arguments are known, they are stored in the program's memory at
-    /// the end.
-    fn push_dispatch(
-        &mut self,
-        packet: KernelDispatchPacket,
-        kernargs: KernargSource,
-        command: u32,
-        index: u32,
-    ) -> Result<()> {
-        self.storage.steps.try_push(Step::dispatch(packet, kernargs, command, index))?;
+    /// the end. The caller has made room.
+    fn push_dispatch(&mut self, packet: KernelDispatchPacket, kernargs: KernargSource, command: u32, index: u32) {
+        self.storage.steps.push(Step::dispatch(packet, kernargs, command, index));
         match kernargs {
             KernargSource::Template { is_bound: false, .. } if !self.recording.is_one_shot() => self.has_stored = true,
             _ => self.take_kernargs(kernargs.ring_bytes()),
         }
-        Ok(())
     }
 
     fn library_dispatch(
@@ -509,10 +518,12 @@ impl Recorder {
         index: u32,
         args: &[u8],
     ) -> Result<()> {
-        let lines = append(&mut self.storage.templates, args.len())?;
-        sink(&mut self.storage, lines).write_bytes(0, args);
-        let command = self.push_command(Command { kind, length, ..Command::default() })?;
-        self.push_dispatch(packet, KernargSource::Template { is_bound: false, bindings: 0, lines }, command, index)
+        self.make_room_for_step()?;
+        let blocks = append(&mut self.storage.templates, args.len())?;
+        sink(&mut self.storage, blocks).write_bytes(0, args);
+        let command = self.push_command(Command { kind, length, ..Command::default() });
+        self.push_dispatch(packet, KernargSource::Template { is_bound: false, bindings: 0, blocks }, command, index);
+        Ok(())
     }
 
     /// Adds the caller buffer with the kernargs that is the one of `bindings`.
@@ -538,31 +549,30 @@ impl Recorder {
         constants: &[u8],
         bindings: BufferRefs<'_>,
     ) -> Result<KernargSource> {
+        let mut words = std::mem::take(&mut self.storage.words);
+        words.clear();
+        let all = self.bind(bindings, &mut words)?;
         let length = launch.kernarg_length(bindings.len(), constants.len());
-        let lines = append(&mut self.storage.templates, length)?;
-        let (written, mut all) = bind_common(&mut self.storage, lines, bindings, self.retains);
-        if written < bindings.len() {
-            all |= self.bind_rest(lines, bindings, written)?;
-        }
+        let blocks = append(&mut self.storage.templates, length)?;
         let is_bound = AddressSource::in_table(all).is_some();
-        launch.write_constants(
-            &mut sink(&mut self.storage, lines),
-            bindings.len() * size_of::<u64>(),
-            length,
-            constants,
-            || count,
-        );
-        Ok(KernargSource::Template { is_bound, bindings: bindings.len() as u32, lines })
+        if is_bound {
+            extend_all(&mut self.storage.slot_extents, &words);
+        }
+        let mut sink = sink(&mut self.storage, blocks);
+        sink.write_bytes(0, bytes_of(&words[..]));
+        launch.write_constants(&mut sink, size_of_val(&words[..]), length, constants, || count);
+        self.storage.words = words;
+        Ok(KernargSource::Template { is_bound, bindings: bindings.len() as u32, blocks })
     }
 }
 
-/// The bytes of `lines`, the last templates.
+/// The bytes of `blocks`, the last templates.
 #[inline(always)]
-fn sink(storage: &mut Storage, lines: Span) -> TemplateSink<'_> {
-    TemplateSink(bytes_of_mut(storage.templates[lines.start as usize..].as_flattened_mut()))
+fn sink(storage: &mut Storage, blocks: Span) -> TemplateSink<'_> {
+    TemplateSink(bytes_of_mut(storage.templates[blocks.start as usize..].as_flattened_mut()))
 }
 
-/// Zeroed lines to which kernargs are written.
+/// Zeroed blocks to which kernargs are written.
 struct TemplateSink<'a>(&'a mut [u8]);
 
 impl KernargSink for TemplateSink<'_> {
@@ -579,15 +589,15 @@ impl KernargSink for TemplateSink<'_> {
     }
 }
 
-/// Appends zeroed lines for `length` bytes to `lines`, and returns their span.
+/// Appends zeroed blocks for `length` bytes to `blocks`, and returns their span.
 #[inline(always)]
-fn append(lines: &mut Vec<KernargBlock>, length: usize) -> Result<Span> {
-    let start = lines.len();
+fn append(blocks: &mut Vec<KernargBlock>, length: usize) -> Result<Span> {
+    let start = blocks.len();
     // As nearly all have: one.
     if (1..=BLOCK_BYTES).contains(&length) {
-        lines.try_push([0; _])?;
+        blocks.try_push([0; _])?;
         return Ok(Span::new(start, start + 1));
     }
-    lines.try_resize(start + length.div_ceil(BLOCK_BYTES), [0; _])?;
-    Ok(Span::new(start, lines.len()))
+    blocks.try_resize(start + length.div_ceil(BLOCK_BYTES), [0; _])?;
+    Ok(Span::new(start, blocks.len()))
 }

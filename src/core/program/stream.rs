@@ -191,25 +191,25 @@ impl Bound {
     /// The arguments of the recording's dispatches that executions bind; none if there are no such dispatches. Uses
     /// `bytes`, which is empty.
     fn new(gpu: &Arc<Gpu>, storage: &Storage, bytes: &mut Vec<u8>) -> Result<Option<Self>> {
-        let length = storage.bound().map(|(_, lines)| size_of_val(lines)).sum::<usize>();
+        let length = storage.bound().map(|(_, blocks)| size_of_val(blocks)).sum::<usize>();
         if length == 0 {
             return Ok(None);
         }
         let fixups =
             storage.bound().flat_map(|(bindings, _)| bindings).filter(|word| AddressSource::in_table(**word).is_some());
         bytes.make_room(length + fixups.count() * size_of::<Fixup>())?;
-        for (_, lines) in storage.bound() {
-            bytes.extend_from_slice(bytes_of(lines.as_flattened()));
+        for (_, blocks) in storage.bound() {
+            bytes.extend_from_slice(bytes_of(blocks.as_flattened()));
         }
         let mut start = 0;
-        for (bindings, lines) in storage.bound() {
+        for (bindings, blocks) in storage.bound() {
             for (at, word) in bindings.iter().enumerate() {
                 if let Some((index, offset)) = AddressSource::in_table(*word) {
                     let target = (start + at * size_of::<u64>()) as u32;
                     bytes.extend(Fixup { offset, target, index: index as u32 }.to_bytes());
                 }
             }
-            start += size_of_val(lines);
+            start += size_of_val(blocks);
         }
         let count = ((bytes.len() - length) / size_of::<Fixup>()) as u32;
         let memory = StoredKernargs::new(gpu, Contents::Kernargs, bytes)?;
@@ -252,9 +252,9 @@ fn write(
     for (index, step) in steps.iter().enumerate() {
         let kernargs = match step.action {
             Action::Dispatch(KernargSource::Stored { address, .. }) => address,
-            Action::Dispatch(KernargSource::Template { lines, .. }) => {
+            Action::Dispatch(KernargSource::Template { blocks, .. }) => {
                 let address = bound;
-                bound += (lines.len() * size_of::<KernargBlock>()) as u64;
+                bound += (blocks.len() * size_of::<KernargBlock>()) as u64;
                 address
             }
             _ => return None,
@@ -420,7 +420,7 @@ mod tests {
         steps[2].reorder(|order| order.barrier = true);
         // Its arguments are the stream's own, the first of them: those before are not.
         steps[2].action =
-            Action::Dispatch(KernargSource::Template { is_bound: true, bindings: 1, lines: Span::new(2, 3) });
+            Action::Dispatch(KernargSource::Template { is_bound: true, bindings: 1, blocks: Span::new(2, 3) });
         steps
     }
 

@@ -5,9 +5,9 @@
 use crate::core::memory::transient::Transient;
 use crate::core::memory::{Location, locate, own_address};
 use crate::core::operations::transfer::check_span;
+use crate::core::program::AddressSource;
 use crate::core::program::arena::Storage;
 use crate::core::program::recorder::Recorder;
-use crate::core::program::{AddressSource, Span};
 use crate::ffi::{
     Borrowed, Buffer, BufferRef, BufferRefs, Fallible, HalRef, HalResource, Resource, Result, Status, WHOLE_BUFFER,
     retain, status,
@@ -78,64 +78,60 @@ impl Recorder {
         if slot >= slots {
             return Err(status!(INVALID_ARGUMENT, "slot {slot} of a command buffer made for {slots} binding slots"));
         }
-        let reach = &mut self.storage.slot_extents;
-        if slot >= reach.len() {
-            reach.try_resize(slot + 1, 0)?;
+        let extents = &mut self.storage.slot_extents;
+        if slot >= extents.len() {
+            extents.try_resize(slot + 1, 0)?;
         }
-        reach[slot] = reach[slot].max(1);
+        extents[slot] = extents[slot].max(1);
         let length = (reference.length != WHOLE_BUFFER).then_some(reference.length as u64);
         Ok(Target { place: AddressSource::Binding { index: reference.slot, offset: reference.offset as u64 }, length })
     }
 
-    /// Writes `bindings` from index `first` on to `lines`, the last templates. Removes the lines if one of the bindings
-    /// is impossible. Returns the OR of the bindings' words.
-    #[inline(never)]
-    pub(super) fn bind_rest(&mut self, lines: Span, bindings: BufferRefs<'_>, first: usize) -> Result<u64> {
+    /// Appends the template words of `bindings` to `words`. Returns the OR of the words.
+    pub(super) fn bind(&mut self, bindings: BufferRefs<'_>, words: &mut Vec<u64>) -> Result<u64> {
+        words.make_room(bindings.len())?;
         let mut all = 0;
-        for index in first..bindings.len() {
-            let word = self.word(bindings, index).inspect_err(|_| forget(&mut self.storage, lines))?;
-            self.storage.templates[lines.start as usize..].as_flattened_mut()[index] = word;
+        for reference in bindings.iter() {
+            let word = self.word(&reference)?;
+            words.push(word);
             all |= word;
         }
         Ok(all)
     }
 
-    /// The template word of the binding at this index.
-    fn word(&mut self, bindings: BufferRefs<'_>, index: usize) -> Result<u64> {
-        let reference = bindings.get(index).ok_or_else(|| status!(INTERNAL, "binding {index} is not there"))?;
+    /// The template word of a binding.
+    fn word(&mut self, reference: &BufferRef<'_>) -> Result<u64> {
         let place = match reference.buffer {
-            Some(buffer) => self.place(buffer, &reference),
-            None => self.slot(&reference).map(|target| target.place),
+            Some(buffer) => self.place(buffer, reference),
+            None => self.slot(reference).map(|target| target.place),
         }?;
-        let Some(word) = place.word() else { return Err(no_word(place)) };
-        if let Some((index, offset)) = AddressSource::in_table(word) {
-            extend_to(&mut self.storage.slot_extents, index, offset);
-        }
-        Ok(word)
+        place.word().ok_or_else(|| no_word(place))
     }
 }
 
-/// Writes `bindings` to `lines`, the last templates, up to the first unusual one. Returns their number, and the OR of
-/// their words.
+/// Writes the words of `bindings`, at most as many as `block` has, to `block`. Returns the OR of the words; none if one
+/// of the bindings is unusual. The extents of slots are raised as the bindings before it need.
 #[inline(always)]
-pub(super) fn bind_common(storage: &mut Storage, lines: Span, bindings: BufferRefs<'_>, retains: bool) -> (usize, u64) {
-    let words = storage.templates[lines.start as usize..].as_flattened_mut();
-    let reach = &mut storage.slot_extents[..];
-    let (mut written, mut all) = (0, 0);
-    for (word, reference) in words.iter_mut().zip(bindings.iter()) {
-        let Some(usual) = common_word(reach, &mut storage.resources, retains, &reference) else { break };
-        *word = usual;
-        all |= usual;
-        written += 1;
+pub(super) fn bind_common(
+    block: &mut [u64],
+    extents: &mut [u64],
+    resources: &mut Vec<Resource>,
+    bindings: BufferRefs<'_>,
+    retains: bool,
+) -> Option<u64> {
+    let mut all = 0;
+    for (word, reference) in block.iter_mut().zip(bindings.iter()) {
+        *word = common_word(extents, resources, retains, &reference)?;
+        all |= *word;
     }
-    (written, all)
+    Some(all)
 }
 
-/// The template word of a usual binding: a table slot within `reach`, or bytes of a buffer that has its memory, which
-/// is retained in `resources` if `retains`. None for other bindings.
+/// The template word of a usual binding: a table slot that has an extent, which is raised, or bytes of a buffer that has
+/// its memory, which is retained in `resources` if `retains`. None for other bindings.
 #[inline(always)]
 fn common_word(
-    reach: &mut [u64],
+    extents: &mut [u64],
     resources: &mut Vec<Resource>,
     retains: bool,
     reference: &BufferRef<'_>,
@@ -150,34 +146,38 @@ fn common_word(
         return Some(address);
     }
     let word = AddressSource::table_word(slot, offset as u64)?;
-    let reach = reach.get_mut(slot as usize)?;
-    let end = (offset as u64).saturating_add(1);
-    if end > *reach {
-        *reach = end;
-    }
+    raise(extents.get_mut(slot as usize)?, offset as u64);
     Some(word)
 }
 
-/// Notes that a command uses the entry `index` of the table up to `offset`. Uses of unallocated buffers are checked
-/// when they are recorded.
-fn extend_to(reach: &mut [u64], index: usize, offset: u64) {
-    if let Some(reach) = reach.get_mut(index) {
-        *reach = offset.saturating_add(1).max(*reach);
+/// Records that a dispatch uses the table entries that its binding words name. Uses of unallocated buffers, which have
+/// no extent, are checked when they are recorded.
+pub(super) fn extend_all<'a>(extents: &mut [u64], words: impl IntoIterator<Item = &'a u64>) {
+    for (index, offset) in words.into_iter().filter_map(|word| AddressSource::in_table(*word)) {
+        if let Some(extent) = extents.get_mut(index) {
+            raise(extent, offset);
+        }
     }
 }
 
-/// Removes the last templates, `lines`, of a command that failed, and undoes its reach into the table.
-#[cold]
-fn forget(storage: &mut Storage, lines: Span) {
-    storage.templates.truncate(lines.start as usize);
-    let mut reach = std::mem::take(&mut storage.slot_extents);
-    // Used slots stay marked as used.
-    reach.iter_mut().for_each(|reach| *reach = (*reach).min(1));
-    let words = storage.bound().flat_map(|(bindings, _)| bindings.iter().copied());
-    for (index, offset) in words.filter_map(AddressSource::in_table) {
-        extend_to(&mut reach, index, offset);
+/// Raises the extent of a slot that a binding uses from `offset` on.
+#[inline(always)]
+fn raise(extent: &mut u64, offset: u64) {
+    // No overflow: words have 43 bits of it.
+    let end = offset.wrapping_add(1);
+    if end > *extent {
+        *extent = end;
     }
-    storage.slot_extents = reach;
+}
+
+/// Sets the extents to those of the recorded commands, after a dispatch failed that may have raised them. Used slots
+/// stay marked as used.
+#[cold]
+pub(super) fn recount_extents(storage: &mut Storage) {
+    let mut extents = std::mem::take(&mut storage.slot_extents);
+    extents.iter_mut().for_each(|extent| *extent = (*extent).min(1));
+    extend_all(&mut extents, storage.bound().flat_map(|(bindings, _)| bindings));
+    storage.slot_extents = extents;
 }
 
 /// Retains `object` in `resources`. Consecutive commands mostly use the same few objects, which are retained once.
