@@ -71,6 +71,7 @@ impl<O: Submit> Submit for Traced<O> {
 }
 
 impl<O: Operation> Operation for Traced<O> {
+    #[inline(always)]
     fn plan(&mut self, queue: &Queue, waits: &[EpochWait]) -> Result<Planned> {
         let mut planned = self.operation.plan(queue, waits)?;
         if let (Planned::Ready(demand), Some(trace)) = (&mut planned, &mut self.guard.0) {
@@ -95,10 +96,12 @@ impl<O: Operation> Operation for Traced<O> {
         progress
     }
 
+    #[inline(always)]
     fn retained_resources(&self, queue: &Queue) -> Result<RetainedSet> {
         self.operation.retained_resources(queue)
     }
 
+    #[inline(always)]
     fn completion_action(&mut self) -> CompletionAction {
         let action = self.operation.completion_action();
         let Some(mut trace) = self.guard.0.take() else { return action };
