@@ -93,6 +93,19 @@ fn what_completes_while_another_thread_handles_completion_is_not_forgotten() {
     }
 }
 
+/// The completion thread finds the record of whatever is complete: nothing else signals here, and nothing later wakes
+/// that thread again.
+#[test]
+fn work_completes_without_a_thread_that_waits_for_it() {
+    let rig = Rig::new();
+    for _ in 0..20 {
+        let (done, (reached, is_reached)) = (rig.semaphore(), channel());
+        when(&done, 1, move |result| reached.send(result.is_ok()).unwrap());
+        rig.barrier(1, &[], &[(&done, 1)]).unwrap();
+        assert_eq!(is_reached.recv_timeout(Duration::from_secs(20)), Ok(true));
+    }
+}
+
 #[test]
 fn a_wait_ends_with_its_own_submission_while_later_ones_run() {
     let took = shortest(|| {
