@@ -184,7 +184,7 @@ impl DispatchParams<'_> {
         if bindings > INLINE_BINDINGS {
             kernargs.write(0, bytes_of(&plan.spilled));
         } else if bindings > 0 {
-            // A line of them with zeros behind: a few moves, however many there are.
+            // A block of them with zeros behind: a few moves, however many there are.
             kernargs.write_block(&plan.inline);
         }
         let count = || match self.count {

@@ -334,13 +334,13 @@ impl<'a> Staging<'a> {
 pub struct FileTransfers(Arc<Inner>);
 
 struct Inner {
-    line: Mutex<Line>,
+    transfers: Mutex<Transfers>,
     staging: StagingBuffers,
 }
 
 #[derive(Default)]
-struct Line {
-    waiting: VecDeque<Job>,
+struct Transfers {
+    queued: VecDeque<Job>,
     running: usize,
 }
 
@@ -358,7 +358,7 @@ impl FileTransfers {
     pub fn new(block_size: usize) -> Self {
         let slot = block_size.saturating_mul(SLOT_BLOCKS);
         let staging = StagingBuffers { slot, buffers: Mutex::default(), keeps_none: AtomicBool::default() };
-        Self(Arc::new(Inner { line: Mutex::default(), staging }))
+        Self(Arc::new(Inner { transfers: Mutex::default(), staging }))
     }
 
     /// Runs the transfer and then those queued meanwhile, on this thread; queues it if enough threads run transfers
@@ -366,19 +366,19 @@ impl FileTransfers {
     pub fn run(&self, transfer: FileTransfer, signals: SignalList, device: WeakDevice, trace: HostTrace) {
         let mut job = Job { transfer, signals, device, trace };
         {
-            let mut line = self.0.line.lock();
-            if line.running == MOST_RUNNING {
-                line.waiting.push_back(job);
+            let mut transfers = self.0.transfers.lock();
+            if transfers.running == MOST_RUNNING {
+                transfers.queued.push_back(job);
                 return;
             }
-            line.running += 1;
+            transfers.running += 1;
         }
         loop {
             // A panic has dropped the job's signals, which fails them.
             let _ = thunk::catch(|| job.run(&self.0.staging));
-            let mut line = self.0.line.lock();
-            let Some(next) = line.waiting.pop_front() else {
-                line.running -= 1;
+            let mut transfers = self.0.transfers.lock();
+            let Some(next) = transfers.queued.pop_front() else {
+                transfers.running -= 1;
                 return;
             };
             job = next;

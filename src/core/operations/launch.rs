@@ -271,7 +271,7 @@ impl Launch {
             sink.write_bytes(end, zeros);
             end += zeros.len();
         }
-        // One that fits a line has none, which is fewer bytes to look at.
+        // One that fits a block has none, which is fewer bytes to look at.
         if !self.fits_one_block && !hidden.is_empty() {
             self.write_hidden(sink, hidden, count());
         }

@@ -520,11 +520,11 @@ impl Table<'_> {
             return self.kernargs_of_blocks(bindings, blocks.of(&stored.templates), room);
         }
         // As nearly all are: a few moves of registers.
-        let line = &stored.templates[blocks.start as usize];
-        let mut kernargs = room.take(size_of_val(line));
-        kernargs.write_block(line);
+        let block = &stored.templates[blocks.start as usize];
+        let mut kernargs = room.take(size_of_val(block));
+        kernargs.write_block(block);
         if is_bound {
-            self.bind(&mut kernargs, line.iter().take(bindings));
+            self.bind(&mut kernargs, block.iter().take(bindings));
         }
         kernargs.address()
     }

@@ -69,10 +69,10 @@ impl PendingSubmission {
 pub struct RingWaiter(Arc<AtomicUsize>);
 
 impl RingWaiter {
-    /// Counts one more submission in `line`.
-    pub fn new(line: &Arc<AtomicUsize>) -> Self {
-        line.fetch_add(1, Ordering::Relaxed);
-        Self(line.clone())
+    /// Counts one more submission in `waiters`.
+    pub fn new(waiters: &Arc<AtomicUsize>) -> Self {
+        waiters.fetch_add(1, Ordering::Relaxed);
+        Self(waiters.clone())
     }
 }
 

@@ -41,18 +41,18 @@ impl Kernargs {
         unsafe { self.span.write(offset, bytes) };
     }
 
-    /// Writes the first 64-byte line of the span, whatever the length of its arguments: the submission owns whole
-    /// lines.
+    /// Writes the first 64-byte block of the span, whatever the length of its arguments: the submission owns whole
+    /// blocks.
     ///
     /// # Panics
     /// When the span is empty.
     #[inline(always)]
-    pub fn write_block(&mut self, line: &[u64; 8]) {
+    pub fn write_block(&mut self, block: &[u64; 8]) {
         const { assert!(size_of::<[u64; 8]>() as u64 == KERNARG_ALIGNMENT) };
         assert!(self.length > 0, "kernargs written to an empty span");
-        // SAFETY: spans are whole lines and this one has at least one; its epoch is published only after the emitter is
+        // SAFETY: spans are whole blocks and this one has at least one; its epoch is published only after the emitter is
         // done.
-        unsafe { self.span.write(0, bytes_of(line)) };
+        unsafe { self.span.write(0, bytes_of(block)) };
     }
 }
 

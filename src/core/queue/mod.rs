@@ -34,6 +34,7 @@ mod rings;
 pub mod semaphore;
 pub mod shared;
 pub mod signal_list;
+mod signals;
 pub mod submit;
 pub mod threads;
 pub mod timeline;

@@ -111,7 +111,7 @@ pub fn timeline_of<'a>(queue: &Queue, semaphore: Semaphore<'a>) -> Option<&'a Ti
 
 /// Records on `semaphore` that epoch `epoch` of `queue` will bring it to `value`.
 #[inline(always)]
-pub fn note_submitted(semaphore: Semaphore<'_>, value: u64, queue: &Queue, epoch: u64) {
+pub fn record_submission(semaphore: Semaphore<'_>, value: u64, queue: &Queue, epoch: u64) {
     if let Some(timeline) = timeline_of(queue, semaphore) {
         timeline.note(LastSignal { queue: queue.ordinal(), epoch, value });
     }
