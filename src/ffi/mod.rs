@@ -4,55 +4,25 @@
 //!
 //! # A HAL object
 //!
-//! ```text
-//! use crate::ffi::{Allocator, HalObject, HalRef, Header, Out, Result, raw, thunk, vtable};
+//! A `#[repr(C)]` struct with a [`Header`] as its first field, or a C base such as `raw::iree_hal_buffer_t`; an
+//! implementation of [`HalObject`]; and a static vtable. `api/event.rs` is the smallest. [`thunk::method`] makes a slot
+//! of the vtable from a method, and [`thunk::destroy`] the slot `destroy`; `..vtable::empty()` leaves the others NULL.
+//! The method's parameters stand for these of C:
 //!
-//! #[repr(C)]
-//! pub struct Event {
-//!     header: Header,            // or a C base: raw::iree_hal_buffer_t, ...
-//!     host_allocator: Allocator,
-//! }
+//! | parameter | of C |
+//! |---|---|
+//! | a number, a `bool`, a raw pointer | itself |
+//! | a set of flags ([`flags`]) | its bits; unknown ones are refused |
+//! | [`Allocator`] | `iree_allocator_t` |
+//! | `Cow<'_, str>` | `iree_string_view_t` |
+//! | `&[u8]` | `iree_const_byte_span_t` |
+//! | [`SemaphoreList`], [`BufferRefs`], [`BindingTable`] | the list, by value |
+//! | [`Borrowed`] | an object; null is refused |
+//! | `Option<Borrowed<_>>` | an object or null |
+//! | `&Executable` and other objects of this driver | an object; another driver's is refused |
+//! | [`Out`] | a place for a result, written by [`Out::give`] |
 //!
-//! // SAFETY: repr(C), the header is first, VTABLE is used here only.
-//! unsafe impl HalObject for Event {
-//!     type Raw = raw::iree_hal_event_t;
-//!     fn vtable() -> *const c_void { (&raw const VTABLE).cast() }
-//!     fn host_allocator(&self) -> Allocator { self.host_allocator }
-//! }
-//!
-//! static VTABLE: raw::iree_hal_event_vtable_t = raw::iree_hal_event_vtable_t {
-//!     destroy: thunk::destroy::<Event, _>(),
-//!     some_slot: thunk::method(Event::some_slot),
-//!     ..vtable::empty()          // slots left out are NULL
-//! };
-//!
-//! impl Event {
-//!     pub fn create(host_allocator: Allocator) -> Result<HalRef<Self>> {
-//!         HalRef::new(Self { header: Header::new::<Self>(), host_allocator })
-//!     }
-//!     // C: iree_status_t some_slot(event*, affinity, string view, semaphore
-//!     //    list, buffer*, event** out)
-//!     fn some_slot(
-//!         &self,
-//!         affinity: u64,                            // plain values as they are
-//!         name: Cow<'_, str>,                       // iree_string_view_t
-//!         waits: SemaphoreList<'_>,                 // iree_hal_semaphore_list_t
-//!         target: Borrowed<'_, raw::iree_hal_buffer_t>,  // null is refused
-//!         out: Out<'_, *mut raw::iree_hal_event_t>, // out_* parameters
-//!     ) -> Result<()> {
-//!         if affinity == 0 {
-//!             return Err(status!(INVALID_ARGUMENT, "no queue in affinity {affinity:#x}"));
-//!         }
-//!         out.give(Event::create(self.host_allocator)?);
-//!         Ok(())
-//!     }
-//! }
-//! ```
-//!
-//! A parameter may also be `&Executable` (an object of this driver; one of another driver is refused),
-//! `Option<Borrowed<_>>` (nullable), `&[u8]` (`iree_const_byte_span_t`), `BufferRefs`, `BindingTable`, `Allocator`, a
-//! set of flags ([`flags`]; unknown ones are refused), or the raw pointer that C passes. See [`thunk::Argument`] and
-//! [`thunk::Return`]; a struct that C passes by value is listed there.
+//! [`thunk::Argument`] and [`thunk::Return`] have the whole list, with the structs that C passes by value.
 //!
 //! A base that C initialises in place, or trailing storage, goes through [`HalRef::new_in_place`]. Slots whose object C
 //! types differently (the `async_` part of semaphores, `const` receivers) need nothing special.
