@@ -101,8 +101,10 @@ if(LIBCLANG_PATH)
 endif()
 
 # With a sanitizer in IREE's C code the driver has it too. rustc counts that as
-# unstable. Naming the platform keeps cargo's build scripts free of it; Rust's
-# standard library is as it was installed, without instrumentation.
+# unstable. Naming the platform keeps cargo's build scripts free of it. For
+# ThreadSanitizer, which has to see all locks, Rust's standard library is built
+# from its sources (rustup component add rust-src); for AddressSanitizer it is
+# as it was installed.
 if(IREE_ENABLE_ASAN)
   set(_SANITIZER address)
 elseif(IREE_ENABLE_TSAN)
@@ -115,6 +117,9 @@ if(_SANITIZER)
   list(APPEND _CARGO_ENV
     "RUSTC_BOOTSTRAP=1"
     "RUSTFLAGS=-Zsanitizer=${_SANITIZER} -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes")
+endif()
+if(IREE_ENABLE_TSAN)
+  list(APPEND _CARGO_ARGS -Zbuild-std)
 endif()
 if(_TRIPLE)
   list(APPEND _CARGO_ARGS --target ${_TRIPLE})
