@@ -28,7 +28,7 @@ unsafe impl Send for Handler {}
 static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 
 /// Passes `text`, one or several lines without a final newline, to the handler.
-pub fn tell(text: &str) {
+pub fn emit(text: &str) {
     tracing::message(text);
     // Copied, as the handler may call the driver.
     let handler = *HANDLER.lock();
@@ -68,10 +68,10 @@ mod tests {
         let user_data = (&raw const TOLD).cast_mut().cast();
         // SAFETY: the list is static.
         unsafe { iree_hal_amdgpu_rs_set_message_handler(Some(keep), user_data) };
-        tell("one, of a test");
+        emit("one, of a test");
         // SAFETY: the default needs nothing.
         unsafe { iree_hal_amdgpu_rs_set_message_handler(None, std::ptr::null_mut()) };
-        tell("two, of a test: to standard error");
+        emit("two, of a test: to standard error");
         assert!(TOLD.lock().iter().any(|text| text == "one, of a test"));
         assert!(!TOLD.lock().iter().any(|text| text.starts_with("two")));
     }

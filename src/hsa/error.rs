@@ -137,7 +137,7 @@ pub(super) fn check_with(call: &'static str, status: HsaStatus, details: impl Fn
 /// and when a queue is stopped after an error.
 pub(super) fn report(call: &'static str, status: HsaStatus) {
     if let Err(error) = check(call, status) {
-        messages::tell(&error.to_string());
+        messages::emit(&error.to_string());
     }
 }
 

@@ -229,7 +229,7 @@ fn dispatch(runtime: usize, mut fault: Fault) -> bool {
     // A thread that waits for the end of the calls may have locked standard error.
     drop(listeners);
     drop(calling);
-    told.iter().for_each(|text| messages::tell(text));
+    told.iter().for_each(|text| messages::emit(text));
     !told.is_empty()
 }
 

@@ -302,7 +302,7 @@ impl Group {
             drop(sender);
         });
         if let Err(error) = spawned {
-            messages::tell(&format!("RCCL was not told to abort a collective: starting a thread: {error}"));
+            messages::emit(&format!("RCCL was not told to abort a collective: starting a thread: {error}"));
         }
     }
 
@@ -364,7 +364,7 @@ impl Group {
         }
         if let Some(aborted) = self.aborted.lock().take() {
             if aborted.recv_timeout(ABORT) == Err(RecvTimeoutError::Timeout) {
-                messages::tell(&format!(
+                messages::emit(&format!(
                     "RCCL has not ended an aborted collective within {ABORT:?}; its memory is kept"
                 ));
             }

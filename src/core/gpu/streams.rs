@@ -215,7 +215,7 @@ impl Streams {
     /// Reports on standard error, once, that a recording is packets in place of a stream, and why.
     pub fn tell_missing(&self, status: &Status) {
         if !self.is_missing.swap(true, Ordering::Relaxed) {
-            messages::tell(&format!("a command buffer is AQL packets, as there is no PM4 stream for it: {status}"));
+            messages::emit(&format!("a command buffer is AQL packets, as there is no PM4 stream for it: {status}"));
         }
     }
 

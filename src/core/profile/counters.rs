@@ -548,7 +548,7 @@ fn tell_passes(ordinal: usize, gpu: &str, sets: &[Set], passes: usize) {
         sets.iter().map(names).collect::<Vec<_>>().join("; ")
     );
     if TOLD.lock().get_or_insert_default().insert(text.clone()) {
-        messages::tell(&text);
+        messages::emit(&text);
     }
 }
 

@@ -77,7 +77,7 @@ fn tell_missing(source: &Source, place: &str) {
         true => "has no files of them",
         false => "is not there, and HSA's properties of an agent tell of memory only",
     };
-    messages::tell(&format!(
+    messages::emit(&format!(
         "no device metrics {} of GPU {} ({}): {PCI_DEVICES}/{place} {found}",
         missing.join(", "),
         source.gpu.index(),

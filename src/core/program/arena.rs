@@ -199,13 +199,13 @@ impl Spare {
 
 /// A storage in use, which goes back to its arena.
 #[derive(Debug)]
-pub struct Stored {
+pub struct PooledStorage {
     /// Taken when this is dropped.
     storage: ManuallyDrop<Box<Storage>>,
     arena: Arc<Arena>,
 }
 
-impl Stored {
+impl PooledStorage {
     /// An empty storage of `arena`.
     pub fn new(arena: Arc<Arena>) -> Self {
         let storage = arena.spare.storages.pop().unwrap_or_default();
@@ -218,7 +218,7 @@ impl Stored {
     }
 }
 
-impl Deref for Stored {
+impl Deref for PooledStorage {
     type Target = Storage;
 
     #[inline(always)]
@@ -227,14 +227,14 @@ impl Deref for Stored {
     }
 }
 
-impl DerefMut for Stored {
+impl DerefMut for PooledStorage {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Storage {
         &mut self.storage
     }
 }
 
-impl Drop for Stored {
+impl Drop for PooledStorage {
     fn drop(&mut self) {
         // SAFETY: nothing uses it after its drop.
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };

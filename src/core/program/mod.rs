@@ -26,7 +26,7 @@ use crate::core::gpu::Gpu;
 use crate::core::gpu::kernargs::StoredKernargs;
 use crate::core::operations::launch::{IndirectArguments, Launch};
 use crate::core::profile::{FunctionRef, LaunchInfo};
-use crate::core::program::arena::Stored;
+use crate::core::program::arena::PooledStorage;
 use crate::core::program::stream::Stream;
 use crate::core::queue::demand::Demand;
 use crate::core::queue::emitter::Order;
@@ -365,7 +365,7 @@ pub struct Program {
     /// The properties with which it was made.
     pub recording: Recording,
     /// The contents.
-    pub stored: Stored,
+    pub stored: PooledStorage,
     /// The largest demand of a step, for packets and kernarg bytes separately.
     pub largest: Demand,
     /// Packets of all steps.

@@ -17,7 +17,7 @@ use crate::core::operations::dispatch::WORKGROUP_COUNT_LENGTH;
 use crate::core::operations::launch::{ArgumentLayout, IndirectArguments, Launch};
 use crate::core::operations::transfer::{check_pattern, invalid};
 use crate::core::profile::FunctionRef;
-use crate::core::program::arena::{Arena, Scratch, Storage, Stored};
+use crate::core::program::arena::{Arena, PooledStorage, Scratch, Storage};
 use crate::core::program::recorder::places::{Target, bind_common, extend_all, keep, recount_extents};
 use crate::core::program::stream::Stream;
 use crate::core::program::{
@@ -60,7 +60,7 @@ pub struct Recorder {
     recording: Recording,
     /// Slots of the binding table.
     slots: usize,
-    storage: Stored,
+    storage: PooledStorage,
     /// The objects of commands are retained. Most callers want that.
     retains: bool,
     /// The function of the last command, if that is a dispatch.
@@ -91,7 +91,7 @@ impl Recorder {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let recording = Recording { id, mode, categories, affinity };
-        let mut storage = Stored::new(arena);
+        let mut storage = PooledStorage::new(arena);
         storage.slot_extents.try_resize(slots.min(FEW_SLOTS), 0)?;
         storage.first_unallocated = slots.min(AddressSource::MOST_ENTRIES);
         Ok(Self {
