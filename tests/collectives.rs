@@ -173,7 +173,8 @@ fn reductions_are_ordered_among_commands() {
     reduce_between_commands(&streams, "ordered streams", Mode::Unretained, 2);
 }
 
-/// Where caches are modelled and packets that nothing orders are held back, a missing fence or wait gives wrong results.
+/// Where caches are modelled and packets that nothing orders are held back, a missing fence or wait gives wrong
+/// results.
 #[test]
 fn reductions_are_ordered_with_caches_on() {
     for seed in 1..=4 {

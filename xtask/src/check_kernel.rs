@@ -11,12 +11,12 @@ use crate::layout::Layout;
 use crate::process;
 use crate::steps::Steps;
 
-/// Builds the program, and replaces this process by it, in the caller's current folder.
+/// Builds the program and returns its path.
 ///
 /// # Errors
-/// When it cannot be built; does not return otherwise.
-pub fn run(layout: &Layout, steps: &Steps, arguments: &[OsString]) -> Result<ExitCode> {
-    let program = steps.step("The checker of kernels", |step| {
+/// When it cannot be built.
+pub fn ensure(layout: &Layout, steps: &Steps) -> Result<String> {
+    steps.step("The checker of kernels", |step| {
         let build = |extra: &[&str]| {
             let mut cargo = layout.cargo();
             cargo.args(["build", "--release", "--locked", "--package", "check-kernel"]).args(extra);
@@ -27,8 +27,15 @@ pub fn run(layout: &Layout, steps: &Steps, arguments: &[OsString]) -> Result<Exi
         let messages = step.capture(build(&["--message-format=json"]))?;
         executable(&String::from_utf8_lossy(&messages), "check-kernel")
             .ok_or_else(|| Error::setup("cargo built no program of the package check-kernel"))
-    })?;
-    let mut command = Command::new(program);
+    })
+}
+
+/// Builds the program, and replaces this process by it, in the caller's current folder.
+///
+/// # Errors
+/// When it cannot be built; does not return otherwise.
+pub fn run(layout: &Layout, steps: &Steps, arguments: &[OsString]) -> Result<ExitCode> {
+    let mut command = Command::new(ensure(layout, steps)?);
     command.args(arguments);
     let error = command.exec();
     Err(Error::setup(format!("running `{}`: {error}", process::display(&command))))

@@ -31,7 +31,7 @@ pub enum Backend<'a> {
     Gpu(&'a Target),
     /// A GPU, with code for IREE's HIP driver.
     Hip(&'a Target),
-    /// The same code on IREE's HIP driver, as PyPI's runtime has it, in the root of `cargo xtask rocm`.
+    /// A GPU, with that code on IREE's HIP driver, as PyPI's runtime has it, in the root of `cargo xtask rocm`.
     HipDriver(&'a Target),
     /// [`DEVICES`] devices on GPUs, which take the list's entries in turn. An entry is the part of a device's URI after
     /// `amdgpu_rs://`, and may name several GPUs.

@@ -58,6 +58,7 @@ mod target;
 mod tiers;
 mod trace;
 mod triton;
+mod tutorials;
 mod widths;
 
 use std::process::ExitCode;

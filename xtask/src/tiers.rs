@@ -17,7 +17,7 @@ use crate::tally::Tally;
 use crate::target::{Target, targets_or};
 use crate::{
     bad_input, bazel, bench, collectives, configurations, cts, examples, hsa_failures, isa, kernels, models, onnx,
-    probes, profile, replay, rocm, soak, triton,
+    probes, profile, replay, rocm, soak, triton, tutorials,
 };
 
 /// The GPU of the quick tier.
@@ -83,6 +83,7 @@ pub fn all(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tal
     total += kernels::run(layout, steps, &of_kernels, kernels::SAMPLE)?;
     total += triton::run_sample(layout, steps)?;
     total += rocm::run_sample(layout, steps)?;
+    total += tutorials::run(layout, steps)?;
     total += kernels::run_old_sample(layout, steps, &of_kernels)?;
     setup::everything(layout, steps, Build::Bench)?;
     total += bench::smoke(layout, steps)?;

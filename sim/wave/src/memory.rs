@@ -117,9 +117,9 @@ const EMPTY: Region = Region { base: 1, size: 0, host: 1, readable: false, writa
 /// One thread's view of a [`Memory`].
 pub(crate) struct Translator<'a> {
     memory: &'a dyn Memory,
-    /// The memory's.
+    /// The memory's generation.
     current: &'a AtomicU64,
-    /// That of the entries.
+    /// The generation that the entries are of.
     generation: u64,
     entries: [Region; ENTRIES],
     /// Entry to replace next.

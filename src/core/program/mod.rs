@@ -82,8 +82,8 @@ impl AddressSource {
     }
 }
 
-/// The unit in which kernel arguments are stored. It has the size of their alignment, so that whole blocks are copied to
-/// the ring.
+/// The unit in which kernel arguments are stored. It has the size of their alignment, so that whole blocks are copied
+/// to the ring.
 pub type KernargBlock = [u64; KERNARG_ALIGNMENT as usize / size_of::<u64>()];
 
 /// A contiguous span of a program's items.

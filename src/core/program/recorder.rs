@@ -194,9 +194,9 @@ impl Recorder {
         self.other_dispatch(dispatch, *count).inspect_err(|_| recount_extents(&mut self.storage))
     }
 
-    /// Records a dispatch with [`Launch::fits_one_block`]. Returns none if one of its bindings is unusual or memory runs
-    /// out; nothing is recorded then, but slots may have larger extents. Room is reserved first, and nothing is appended
-    /// before all is known.
+    /// Records a dispatch with [`Launch::fits_one_block`]. Returns none if one of its bindings is unusual or memory
+    /// runs out; nothing is recorded then, but slots may have larger extents. Room is reserved first, and nothing is
+    /// appended before all is known.
     #[inline(always)]
     fn dispatch_of_one_block(&mut self, dispatch: Dispatch<'_>, grid: [u32; 3]) -> Option<()> {
         let Dispatch { executable, launch, constants, bindings } = dispatch;

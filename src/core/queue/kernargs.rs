@@ -50,8 +50,8 @@ impl Kernargs {
     pub fn write_block(&mut self, block: &[u64; 8]) {
         const { assert!(size_of::<[u64; 8]>() as u64 == KERNARG_ALIGNMENT) };
         assert!(self.length > 0, "kernargs written to an empty span");
-        // SAFETY: spans are whole blocks and this one has at least one; its epoch is published only after the emitter is
-        // done.
+        // SAFETY: spans are whole blocks and this one has at least one; its epoch is published only after the emitter
+        // is done.
         unsafe { self.span.write(0, bytes_of(block)) };
     }
 }

@@ -21,7 +21,7 @@ use crate::target::Target;
 const MODULE: &str = "
 #[allow(missing_docs)]
 pub mod mutant {
-    /// Whether it is change `number`.
+    /// True if it is change `number`.
     pub fn is(number: usize) -> bool {
         static NUMBER: std::sync::LazyLock<Option<usize>> =
             std::sync::LazyLock::new(|| std::env::var(\"VARIABLE\").ok()?.parse().ok());

@@ -105,7 +105,7 @@ unsafe fn find_if_there<const STORES: bool, const L: usize>(
     Some(())
 }
 
-/// What a place depends on.
+/// The inputs that a place depends on.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Key {
     format: Format,
@@ -139,7 +139,7 @@ struct Part {
     row: u16,
 }
 
-/// What an op moves. `None` if there is no template for it.
+/// The data that an op moves. `None` if there is no template for it.
 fn parts<const L: usize>(code: Op, op: &MicroOp<L>) -> Option<(bool, Vec<Part>)> {
     let is_lds = code.info().encodings[0].format == Format::Ds;
     let (_, name) = code.name().split_once('_')?;
@@ -328,8 +328,8 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
     true
 }
 
-/// Whether an op stores to private memory at a constant offset, or else loads, and how many dwords. `None` if it does
-/// neither.
+/// True if an op stores to private memory at a constant offset, false if it loads, and the number of dwords. `None` if
+/// it does neither.
 fn dwords_of_scratch<const L: usize>(code: Op, op: &MicroOp<L>) -> Option<(bool, u16)> {
     let (stores, count) = match code {
         Op::ScratchLoadB32 => (false, 1),

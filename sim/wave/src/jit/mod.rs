@@ -40,7 +40,8 @@ pub enum Jit {
     Check,
 }
 
-/// Code of a block, with the calling convention of System V: returns whether an op has stopped the wave, for the reason in the context.
+/// Code of a block, with the calling convention of System V: returns whether an op has stopped the wave, for the reason
+/// in the context.
 type Block<const L: usize> = unsafe extern "C" fn(&mut Wave<L>, &mut Group<'_>, *mut Row<L>, &mut Context<'_>) -> bool;
 
 /// Places that a block's code knows at a time.
@@ -52,7 +53,7 @@ const PLACES: usize = 16;
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
 pub(crate) struct Context<'a> {
     stop: Option<Stop>,
-    /// That of a handler.
+    /// The payload of a handler's panic.
     panic: Option<Box<dyn Any + Send>>,
     /// The memory's generation.
     generation: &'a AtomicU64,

@@ -44,7 +44,7 @@ const LINE_16: u8 = 4;
 /// So eight are, or they lie anyhow if the stride is 0; others repeat them.
 const LINE_8: u8 = 5;
 
-/// What is known of a row of offsets.
+/// The facts known of a row of offsets.
 pub(super) struct Pattern {
     pub moves: &'static Moves,
     /// Least and greatest offset.
@@ -646,7 +646,7 @@ mod tests {
 
     const BYTES: usize = 2048;
 
-    /// What a move does to a lane, by its number.
+    /// Moves lane after lane, by the number of the move.
     fn lane_by_lane<const L: usize>(what: usize, rows: &mut [[u32; L]; 4], memory: &mut [u8], offsets: &[u32; L]) {
         for lane in 0..L {
             let at = offsets[lane] as usize;

@@ -127,8 +127,8 @@ pub(super) fn bind_common(
     Some(all)
 }
 
-/// The template word of a usual binding: a table slot that has an extent, which is raised, or bytes of a buffer that has
-/// its memory, which is retained in `resources` if `retains`. None for other bindings.
+/// The template word of a usual binding: a table slot that has an extent, which is raised, or bytes of a buffer that
+/// has its memory, which is retained in `resources` if `retains`. None for other bindings.
 #[inline(always)]
 fn common_word(
     extents: &mut [u64],
