@@ -71,13 +71,13 @@ impl Kernel {
     }
 }
 
-/// Names of the kernels in a file, each with the GPU that runs it; `None` if none of the simulator does.
+/// Names of the kernels in a file, each with the first GPU that runs it; `None` if none of the simulator does.
 #[pyfunction]
-fn kernels(file: &[u8]) -> PyResult<Vec<(String, Option<String>)>> {
+fn kernels(file: &[u8]) -> PyResult<Vec<(String, Option<&'static str>)>> {
     let codes = code::objects(file).map_err(wrong)?;
     let named = |name: &String| demangled(name).unwrap_or_else(|| name.clone());
     let names = codes.iter().flat_map(|code| {
-        code.metadata.kernels.iter().map(move |kernel| (named(&kernel.name), code.agent.clone().ok()))
+        code.metadata.kernels.iter().map(move |kernel| (named(&kernel.name), code.agents.first().copied()))
     });
     Ok(names.collect())
 }
