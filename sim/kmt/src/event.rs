@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use hsa_runtime64::machine::agent_id::{AgentMask, CPU};
-use hsa_runtime64::machine::memory::allocation::{Allocation, Mapping};
+use hsa_runtime64::machine::memory::allocation::{Allocation, AllocationInfo, Mapping};
 use parking_lot::{Condvar, Mutex};
 
 use super::abi::*;
@@ -129,9 +129,10 @@ impl Kfd {
         let size = u64::from(LIMIT) * 8;
         let mapping = Mapping::new(size as usize).map_err(|_| Status::NO_MEMORY)?;
         let base = mapping.base() as u64;
-        self.machine
-            .memory
-            .insert(Allocation { mapping: Some(mapping), ..Allocation::new(base, size, CPU, AgentMask::ALL) });
+        self.machine.memory.insert(Allocation {
+            mapping: Some(mapping),
+            ..AllocationInfo::new(base, size, CPU, AgentMask::ALL).into()
+        });
         Ok(*table.page.insert(base))
     }
 }

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use hsa_runtime64::machine::agent_id::{AgentIndex, AgentMask, CPU};
-use hsa_runtime64::machine::memory::allocation::{Allocation, Mapping, PAGE};
+use hsa_runtime64::machine::memory::allocation::{Allocation, AllocationInfo, Mapping, PAGE};
 use parking_lot::Mutex;
 
 use super::abi::*;
@@ -90,9 +90,10 @@ impl Kfd {
         }
         mapping.allow(size as usize).map_err(|_| Status::NO_MEMORY)?;
         let access = if scratch { mask(&[node]) } else { AgentMask::of(CPU) };
-        self.machine
-            .memory
-            .insert(Allocation { mapping: Some(mapping), ..Allocation::new(base, size, agent.index, access) });
+        self.machine.memory.insert(Allocation {
+            mapping: Some(mapping),
+            ..AllocationInfo::new(base, size, agent.index, access).into()
+        });
         allocated.insert(base, Buffer { size, node, flags, ..Buffer::default() });
         Ok(base)
     }

@@ -12,7 +12,7 @@ use hsa_abi::{AQL_PACKET_SIZE, AmdQueue, HSA_AMD_MEMORY_FAULT_READ_ONLY, HsaStat
 use hsa_runtime64::machine::Machine;
 use hsa_runtime64::machine::agent::Agent;
 use hsa_runtime64::machine::agent_id::{AgentMask, CPU};
-use hsa_runtime64::machine::memory::allocation::{Allocation, Mapping, PAGE};
+use hsa_runtime64::machine::memory::allocation::{Allocation, AllocationInfo, Mapping, PAGE};
 use hsa_runtime64::machine::processor::create;
 use hsa_runtime64::machine::queue::packet::Failure;
 use hsa_runtime64::machine::queue::{Queue, QueueMemory};
@@ -52,9 +52,10 @@ impl Kfd {
         }
         let page = Mapping::new(PAGE).map_err(|_| Status::NO_MEMORY)?;
         let doorbell = page.base() as u64;
-        self.machine
-            .memory
-            .insert(Allocation { mapping: Some(page), ..Allocation::new(doorbell, PAGE as u64, CPU, AgentMask::ALL) });
+        self.machine.memory.insert(Allocation {
+            mapping: Some(page),
+            ..AllocationInfo::new(doorbell, PAGE as u64, CPU, AgentMask::ALL).into()
+        });
         let memory = QueueMemory { queue, ring, doorbell };
         create::adopt(&self.machine, agent.index, size as u32, memory).map_err(|_| Status::NO_MEMORY)?;
         Ok(doorbell)
