@@ -18,7 +18,7 @@ fn kernels_are_found_in_the_table_that_rocr_looks_in() {
     // SAFETY: this process has one test and the runtime is not initialised, so that no other thread
     // looks at the environment.
     let set = |name, value: &str| unsafe { env::set_var(name, value) };
-    set("HSA_SIM_AGENTS", "gfx906,gfx908,gfx90a,gfx942,gfx1010,gfx1030,gfx1100,gfx1201,gfx1250");
+    set("HSA_SIM_AGENTS", "gfx906,gfx908,gfx90a,gfx942,gfx1010,gfx1030,gfx1100,gfx1201,gfx1250,gfx950,gfx1151");
     every_checked_in_code_object_names_its_kernels(&Hsa::new());
 
     // Without relocations, which would need `.dynsym` themselves.
