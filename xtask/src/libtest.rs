@@ -16,6 +16,9 @@ use crate::tally::Tally;
 /// Time limit of a test's kernel on the sim.
 const KERNEL_LIMIT: Duration = Duration::from_secs(240);
 
+/// Time limit of a test program. The slowest one takes 60 seconds on an idle machine.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(900);
+
 /// Parsed output of the programs so far.
 #[derive(Default)]
 struct Output {
@@ -28,6 +31,8 @@ struct Output {
     slow: Vec<String>,
     /// Number of cases that the current program announced, until its summary.
     open: Option<usize>,
+    /// Cases of the current program that run for over a minute.
+    long: Vec<String>,
 }
 
 impl Output {
@@ -43,13 +48,17 @@ impl Output {
         } else if let Some(count) = running_count(line) {
             self.close("it ended early");
             self.open = Some(count);
+        } else if let Some(case) = long_case(line) {
+            self.long.push(case.to_owned());
         } else if let Some(summary) = line.strip_prefix("test result: ") {
             self.open = None;
+            self.long.clear();
             self.tally += parse_summary(summary);
             if let Some(time) = finished_in(summary).filter(|time| *time >= SLOW) {
                 self.slow.push(format!("slow: {:4} s {}", time.as_secs(), self.program));
             }
         } else if let Some((name, verdict)) = ended_case(line) {
+            self.long.retain(|case| case != name);
             if let Verdict::Failed(_) = verdict {
                 self.failed.push(format!("{}: {name}", self.program));
             }
@@ -62,7 +71,11 @@ impl Output {
     fn close(&mut self, how: &str) {
         if let Some(count) = self.open.take() {
             self.tally.failed += count.max(1);
-            let what = format!("{how}; its {count} cases count as failed");
+            let mut what = format!("{how}; its {count} cases count as failed");
+            if !self.long.is_empty() {
+                what += &format!("; not ended: {}", self.long.join(", "));
+                self.long.clear();
+            }
             self.failed.push(format!("{}: {what}", self.program));
             self.cases.push((self.program.clone(), "the program as a whole".to_owned(), Verdict::Failed(what)));
         }
@@ -94,6 +107,7 @@ pub fn run(layout: &Layout, steps: &Steps, packages: Packages) -> Result<Tally> 
     // The driver's tests run on the sim that set-up built.
     tests.env("AMDGPU_RS_TEST_HSA", layout.sim_library());
     limit_kernels(&mut tests, KERNEL_LIMIT);
+    limit_programs(&mut tests, PROGRAM_LIMIT);
     let mut tally = run_command("Unit and integration tests", tests, steps)?;
     if packages == Packages::WithoutSim {
         return Ok(tally);
@@ -105,6 +119,13 @@ pub fn run(layout: &Layout, steps: &Steps, packages: Packages) -> Result<Tally> 
     models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", layout.root.join("target/loom"));
     tally += run_command("Every order of host threads", models, steps)?;
     Ok(tally)
+}
+
+/// Lets `cargo test` abort each test program, and its children, that takes longer than `limit`.
+fn limit_programs(cargo: &mut Command, limit: Duration) {
+    let seconds = limit.as_secs();
+    cargo.arg("--config");
+    cargo.arg(format!(r#"target."cfg(all())".runner = ["timeout", "--verbose", "--signal=ABRT", "{seconds}"]"#));
 }
 
 fn run_command(name: &str, cargo: Command, steps: &Steps) -> Result<Tally> {
@@ -140,6 +161,11 @@ fn run_command(name: &str, cargo: Command, steps: &Steps) -> Result<Tally> {
         println!("    {failed}");
     }
     Ok(output.tally)
+}
+
+/// The case of a line `test <name> has been running for over 60 seconds`.
+fn long_case(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.split_once(" has been running for over ").map(|(name, _)| name)
 }
 
 /// The case of a line `test <name> ... ok`, and how it ended.
@@ -210,9 +236,13 @@ mod tests {
         let mut output = output(
             "     Running tests/x.rs (target/debug/deps/x-1)\nrunning 7 tests\ntest a ... ok\n\
              error: test failed, to rerun pass `--test x`\n\
-             \u{20}    Running tests/y.rs (target/debug/deps/y-1)\nrunning 2 tests\n",
+             \u{20}    Running tests/y.rs (target/debug/deps/y-1)\nrunning 3 tests\n\
+             test c has been running for over 60 seconds\ntest d has been running for over 60 seconds\n\
+             test c ... ok\n",
         );
         output.close("signal 6 (SIGABRT)");
-        assert_eq!(output.tally, Tally { passed: 0, failed: 9, skipped: 0, known: 0 });
+        assert_eq!(output.tally, Tally { passed: 0, failed: 10, skipped: 0, known: 0 });
+        let hung = "tests/y.rs (target/debug/deps/y-1): signal 6 (SIGABRT); its 3 cases count as failed; not ended: d";
+        assert_eq!(output.failed[1], hung);
     }
 }
