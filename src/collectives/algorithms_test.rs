@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Every operation among the threads of one process, each a rank, by both transports that need no launcher.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use crate::collectives::communicator::Communicator;
@@ -34,10 +34,16 @@ fn on_worlds<R: Send>(
     join: impl Fn(u32) -> Arc<World> + Sync,
     body: impl Fn(Arc<Communicator>) -> R + Sync,
 ) -> Vec<R> {
+    // A rank that leaves before another one joins is not of the other one's world.
+    let all_joined = Barrier::new(count as usize);
     std::thread::scope(|scope| {
         let run = |rank| {
-            let (join, body) = (&join, &body);
-            scope.spawn(move || body(join(rank).root("", false).unwrap()))
+            let (join, body, all_joined) = (&join, &body, &all_joined);
+            scope.spawn(move || {
+                let world = join(rank);
+                all_joined.wait();
+                body(world.root("", false).unwrap())
+            })
         };
         let ranks: Vec<_> = (0..count).map(run).collect();
         ranks.into_iter().map(|rank| rank.join().expect("a rank")).collect()
@@ -223,7 +229,7 @@ fn a_rank_that_leaves_ends_the_others_waits() {
 #[test]
 fn an_abort_reaches_all_ranks() {
     // A rank that has gone refuses connections: another one that is told later would see that instead of the abort.
-    let all_have_ended = std::sync::Barrier::new(3);
+    let all_have_ended = Barrier::new(3);
     on_processes(3, |communicator| {
         if communicator.rank() == 2 {
             communicator.abort(&status!(DATA_LOSS, "on purpose"));
