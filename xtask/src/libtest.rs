@@ -121,11 +121,14 @@ pub fn run(layout: &Layout, steps: &Steps, packages: Packages) -> Result<Tally> 
     Ok(tally)
 }
 
-/// Lets `cargo test` abort each test program, and its children, that takes longer than `limit`.
+/// Lets `cargo test` abort each test program that takes longer than `limit`. The programs stay in the foreground, so
+/// that an interrupt from the terminal ends them, too.
 fn limit_programs(cargo: &mut Command, limit: Duration) {
     let seconds = limit.as_secs();
     cargo.arg("--config");
-    cargo.arg(format!(r#"target."cfg(all())".runner = ["timeout", "--verbose", "--signal=ABRT", "{seconds}"]"#));
+    cargo.arg(format!(
+        r#"target."cfg(all())".runner = ["timeout", "--foreground", "--verbose", "--signal=ABRT", "{seconds}"]"#
+    ));
 }
 
 fn run_command(name: &str, cargo: Command, steps: &Steps) -> Result<Tally> {

@@ -15,10 +15,14 @@ pub enum Ended {
     Silent,
 }
 
+/// Time for processes that outlive their parent to write something, after which they are left alone.
+const LEFT_BEHIND: Duration = Duration::from_secs(1);
+
 /// Runs `command` and hands each line of its standard output and standard
 /// error, in the order they arrive, to `each` (without the line end).
 ///
-/// A process that writes nothing for `silence` is killed; `None` waits for ever.
+/// A process that writes nothing for `silence` is killed; `None` waits for ever. When the process has ended, lines of
+/// processes that it left behind are waited for no longer than [`LEFT_BEHIND`].
 ///
 /// # Errors
 /// When the process cannot be started or waited for.
@@ -41,18 +45,26 @@ pub fn follow(mut command: Command, silence: Option<Duration>, mut each: impl Fn
             bytes.clear();
         }
     });
+    let tick = silence.map_or(LEFT_BEHIND, |limit| limit.min(LEFT_BEHIND));
+    let (mut quiet, mut status) = (Duration::ZERO, None);
     loop {
-        let line = match silence {
-            Some(limit) => lines.recv_timeout(limit),
-            None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match line {
-            Ok(line) => each(&line),
+        match lines.recv_timeout(tick) {
+            Ok(line) => {
+                each(&line);
+                quiet = Duration::ZERO;
+            }
             Err(RecvTimeoutError::Disconnected) => return child.wait().map(Ended::Exit),
             Err(RecvTimeoutError::Timeout) => {
-                child.kill()?;
-                child.wait()?;
-                return Ok(Ended::Silent);
+                if let Some(status) = status {
+                    return Ok(Ended::Exit(status));
+                }
+                status = child.try_wait()?;
+                quiet += tick;
+                if status.is_none() && silence.is_some_and(|limit| quiet >= limit) {
+                    child.kill()?;
+                    child.wait()?;
+                    return Ok(Ended::Silent);
+                }
             }
         }
     }
@@ -119,6 +131,15 @@ mod tests {
         });
         assert!(matches!(ended, Ok(Ended::Silent)));
         assert_eq!(lines, ["started"]);
+    }
+
+    #[test]
+    fn a_process_left_behind_is_not_waited_for() {
+        let mut lines = Vec::new();
+        let ended = follow(shell("sleep 600 & echo $!; exit 3"), None, |line| lines.push(line.to_owned()));
+        assert!(matches!(ended, Ok(Ended::Exit(status)) if describe(status) == "exit code 3"));
+        let killed = Command::new("kill").arg(&lines[0]).status();
+        assert!(killed.is_ok_and(|status| status.success()), "the process still ran");
     }
 
     #[test]
