@@ -64,7 +64,7 @@ const GENERATIONS: [Generation; 6] = [
 ];
 
 /// Kernels, each with the text of its finding. SCC is 0 at their start.
-const WAITS: [(&str, &str); 5] = [
+const WAITS: [(&str, &str); 20] = [
     (
         "s_cbranch_scc0 @end
          LOAD v2, v1, s[2:3]
@@ -118,6 +118,171 @@ const WAITS: [(&str, &str); 5] = [
          out:
          LOADCNT
          v_mov_b32_e32 v3, v2",
+        "v2 is read",
+    ),
+    // Of two loads, the older one is waited for.
+    (
+        "s_cbranch_scc0 @end
+         LOAD v2, v1, s[2:3]
+         LOAD v3, v1, s[2:3] offset:128
+         ? ONE_LOAD_LEFT
+         v_mov_b32_e32 v4, v2
+         LOADCNT
+         v_mov_b32_e32 v5, v3
+         end:",
+        "v2 is read",
+    ),
+    // One path waits for the older load only.
+    (
+        "LOAD v2, v1, s[2:3]
+         LOAD v3, v1, s[2:3]
+         s_cbranch_scc1 @cold
+         LOADCNT
+         s_branch @join
+         cold:
+         ONE_LOAD_LEFT
+         ? LOADCNT
+         join:
+         v_mov_b32_e32 v4, v3",
+        "v3 is read",
+    ),
+    (
+        "s_cbranch_scc0 @end
+         LOAD v2, v1, s[2:3]
+         ? LOADCNT
+         v_mov_b32_e32 v2, 0
+         end:",
+        "v2 is overwritten",
+    ),
+    // The base of a load.
+    (
+        "s_cbranch_scc0 @end
+         S_LOAD_PAIR s[4:5], s[0:1], 0x0
+         ? KMCNT
+         LOAD v2, v1, s[4:5]
+         LOADCNT
+         end:",
+        "s4 is read",
+    ),
+    // The condition of a branch.
+    (
+        "s_cbranch_scc0 @end
+         S_LOAD s12, s[0:1], 0x8
+         ? KMCNT
+         s_cmp_eq_u32 s12, 0
+         s_cbranch_scc1 @end
+         s_mov_b32 s13, 0
+         end:",
+        "s12 is read",
+    ),
+    (
+        "s_cbranch_scc0 @end
+         S_LOAD s12, s[0:1], 0x8
+         ? KMCNT
+         s_mov_b32 s12, 0
+         end:",
+        "s12 is overwritten",
+    ),
+    // Around a loop that runs once.
+    (
+        "v_mov_b32_e32 v2, 0
+         head:
+         v_mov_b32_e32 v3, v2
+         DS_LOAD v2, v1
+         s_cbranch_scc0 @out
+         s_cmp_eq_u32 s10, 2
+         ? DSCNT
+         s_branch @head
+         out:
+         DSCNT
+         v_mov_b32_e32 v3, v2",
+        "v2 is read",
+    ),
+    (
+        "s_cbranch_scc0 @end
+         DS_LOAD v2, v1
+         ? DSCNT
+         DS_STORE v1, v2
+         end:",
+        "v2 is read",
+    ),
+    (
+        "s_cbranch_scc0 @end
+         LOAD v2, v1, s[2:3]
+         ? LOADCNT
+         STORE v1, v2, s[2:3]
+         end:",
+        "v2 is read",
+    ),
+    // The offset of a load from another load.
+    (
+        "s_cbranch_scc0 @end
+         LOAD v2, v1, s[2:3]
+         ? LOADCNT
+         LOAD v3, v2, s[2:3]
+         LOADCNT
+         end:",
+        "v2 is read",
+    ),
+    // A branch behind another one.
+    (
+        "s_cbranch_scc0 @end
+         LOAD v2, v1, s[2:3]
+         s_cmp_eq_u32 s10, 3
+         s_cbranch_scc1 @deep
+         LOADCNT
+         s_branch @use
+         deep:
+         s_mov_b32 s11, 0
+         ? LOADCNT
+         use:
+         v_mov_b32_e32 v3, v2
+         end:",
+        "v2 is read",
+    ),
+    // Behind a loop that is left out.
+    (
+        "v_mov_b32_e32 v2, 0
+         s_cbranch_scc0 @out
+         head:
+         LOAD v3, v1, s[2:3]
+         s_cmp_eq_u32 s10, 2
+         LOADCNT
+         LOAD v2, v1, s[2:3]
+         s_cbranch_scc1 @head
+         ? LOADCNT
+         out:
+         v_mov_b32_e32 v4, v2",
+        "v2 is read",
+    ),
+    // One path waits for another kind of access.
+    (
+        "DS_LOAD v2, v1
+         s_cbranch_scc1 @cold
+         DSCNT
+         s_branch @join
+         cold:
+         LOADCNT
+         ? DSCNT
+         join:
+         v_mov_b32_e32 v3, v2",
+        "v2 is read",
+    ),
+    (
+        "s_cbranch_scc0 @end
+         LOAD v2, v1, s[2:3]
+         ? LOADCNT
+         v_readfirstlane_b32 s11, v2
+         end:",
+        "v2 is read",
+    ),
+    // A path for waves without active lanes.
+    (
+        "s_cbranch_execnz @end
+         LOAD v2, v1, s[2:3]
+         ? LOADCNT
+         v_mov_b32_e32 v3, v2
+         end:",
         "v2 is read",
     ),
 ];
@@ -291,11 +456,26 @@ fn prologue([dword, pair]: [&str; 2], wait: &str) -> String {
 impl Generation {
     fn text(&self, text: &str) -> String {
         let [loads, lds, scalars] = self.waits;
+        let one_left = loads.replace("(0)", "(1)").replace("0x0", "0x1");
+        let (store, ds_store) = (self.load.replace("load", "store"), self.ds_load.replace("read", "write"));
+        let ds_store = ds_store.replace("load", "store");
         let mut text = prologue(self.s_load, scalars) + text + "\ns_endpgm";
-        for (name, with) in [("LOADCNT", loads), ("DSCNT", lds), ("KMCNT", scalars), ("DS_LOAD", self.ds_load)] {
+        // A name is replaced before the names that are a part of it.
+        for (name, with) in [
+            ("ONE_LOAD_LEFT", one_left.as_str()),
+            ("LOADCNT", loads),
+            ("DSCNT", lds),
+            ("KMCNT", scalars),
+            ("DS_LOAD", self.ds_load),
+            ("DS_STORE", &ds_store),
+            ("STORE", &store),
+            ("S_LOAD_PAIR", self.s_load[1]),
+            ("S_LOAD", self.s_load[0]),
+            ("LOAD", self.load),
+        ] {
             text = text.replace(name, with);
         }
-        text.replace("S_LOAD", self.s_load[0]).replace("LOAD", self.load)
+        text
     }
 }
 
