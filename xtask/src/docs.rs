@@ -34,7 +34,7 @@ const WORKFLOWS: [&str; 2] = ["docs/using", ".github/workflows"];
 const VARIABLES: &str = "docs/sim/variables.md";
 
 /// Folders that hold no documentation of the project.
-const SKIPPED: [&str; 3] = ["build", "target", "corpus"];
+const SKIPPED: [&str; 4] = ["build", "target", "corpus", "node_modules"];
 
 /// The archive's read-me, whose links are relative to the archive.
 const ARCHIVE: &str = "xtask/src/dist/README.md";

@@ -215,8 +215,8 @@ fn has(message: &Json, part: &Json) -> bool {
     }
 }
 
-#[test]
-fn an_editor_debugs_by_the_debug_adapter_protocol() {
+/// Plays a script of messages, after which the kernel goes on to its end.
+fn play(script: &str) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_check-kernel"))
         .arg(in_place())
         .args(LAUNCH.split_whitespace())
@@ -231,7 +231,7 @@ fn an_editor_debugs_by_the_debug_adapter_protocol() {
     let address = line.trim().strip_prefix("hsa-sim: waits for a debugger (DAP) at ").expect("an address");
     let output = TcpStream::connect(address).unwrap();
     let mut client = Client { input: BufReader::new(output.try_clone().unwrap()), output, sequence: 0 };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/debugger.dap");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled/debug.c");
     let mut values = vec![("SOURCE".to_owned(), Json::from(source.to_str().unwrap()))];
     let mut last = Json::Null;
@@ -269,4 +269,14 @@ fn an_editor_debugs_by_the_debug_adapter_protocol() {
     let output = child.wait_with_output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains(RESULT), "{output:?}");
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn an_editor_debugs_by_the_debug_adapter_protocol() {
+    play("debugger.dap");
+}
+
+#[test]
+fn an_editor_that_leaves_lets_the_kernel_go_on() {
+    play("debugger_leaves.dap");
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
@@ -27,6 +28,9 @@ use crate::views::{self, Space};
 
 /// Most bytes of a message.
 const MOST: usize = 16 << 20;
+
+/// Time that a client has to disconnect after the last kernel. VS Code takes a connection that ends before for a crash.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Reads a message; `None` at the end of the stream.
 fn receive(input: &mut impl BufRead) -> io::Result<Option<Json>> {
@@ -143,7 +147,13 @@ impl Reader {
         let mut input = BufReader::new(stream);
         loop {
             match receive(&mut input) {
-                Ok(Some(request)) if request["type"] == "request" => self.pass(request),
+                Ok(Some(request)) if request["type"] == "request" => {
+                    let is_last = request["command"] == "disconnect";
+                    self.pass(request);
+                    if is_last {
+                        return;
+                    }
+                }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(error) => {
@@ -390,6 +400,15 @@ impl Frontend for Adapter {
 
     fn ended(&mut self) {
         self.output.event("terminated", Json::Null);
+        let end = Instant::now() + FAREWELL;
+        // The reader, and with it the channel, ends with the client.
+        while let Ok(request) = self.requests.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            let result = match request["command"] == "disconnect" {
+                true => Ok(Json::Null),
+                false => Err("the kernels have ended".to_owned()),
+            };
+            self.output.answer(&request, result);
+        }
     }
 }
 
