@@ -6,14 +6,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::error::{Context, Error, Result};
-use crate::hsa::Hsa;
-use crate::iree::{Backend, compile};
-use crate::layout::{LIBHSA_VARIABLE, Layout};
-use crate::process::{self, Ended};
-use crate::steps::{Step, Steps};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::{Backend, compile};
+use xtask_core::layout::{LIBHSA_VARIABLE, Layout};
+use xtask_core::process::{self, Ended};
+use xtask_core::steps::{Step, Steps};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A call that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -162,7 +162,7 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     Ok(count(steps, results))
 }
 
-/// Makes the calls on AMD's HSA runtime, which needs the thunk library ([`crate::setup::ensure_thunk`]). [`FAULTS`]
+/// Makes the calls on AMD's HSA runtime, which needs the thunk library ([`xtask_core::setup::ensure_thunk`]). [`FAULTS`]
 /// must have kernels for `target`.
 ///
 /// # Errors

@@ -8,14 +8,14 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::hsa::Hsa;
-use crate::layout::{IREE_SOURCE_VARIABLE, Layout};
-use crate::process::{self, Ended};
-use crate::setup;
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::{IREE_SOURCE_VARIABLE, Layout};
+use xtask_core::process::{self, Ended};
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 use Expected::{Fails, Prints};
 

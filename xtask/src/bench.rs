@@ -17,17 +17,17 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::cts::CommandBufferMode;
-use crate::error::{Error, Result};
-use crate::flavor::Flavor;
-use crate::hsa::Hsa;
-use crate::junit::Verdict;
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::setup;
-use crate::steps::{Step, Steps};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::cts::CommandBufferMode;
+use xtask_core::error::{Error, Result};
+use xtask_core::flavor::Flavor;
+use xtask_core::hsa::Hsa;
+use xtask_core::junit::Verdict;
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A program that prints nothing for this long hangs in its current case.
 const SILENCE: Duration = Duration::from_secs(60);

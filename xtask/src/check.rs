@@ -9,14 +9,14 @@ use clap::CommandFactory;
 use crate::Arguments;
 use crate::device_binaries;
 use crate::docs;
-use crate::error::{Error, Result};
 use crate::imports;
-use crate::layout::Layout;
 use crate::lock_free;
 use crate::prose;
-use crate::setup;
-use crate::steps::Steps;
 use crate::widths;
+use xtask_core::error::{Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::Steps;
 
 /// Formatting, imports, lints, documentation and its pages, packages for crates.io, and generated files that match
 /// their sources. Set-up must have made IREE's tree.

@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use crate::error::{Error, Result};
-use crate::layout::Layout;
-use crate::process;
-use crate::steps::Steps;
+use xtask_core::error::{Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::process;
+use xtask_core::steps::Steps;
 
 /// Builds the program and returns its path.
 ///

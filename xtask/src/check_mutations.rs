@@ -13,14 +13,14 @@ use std::process::Command;
 
 use amdgpu_code_object::CodeObject;
 
-use crate::conditions::Conditions;
-use crate::error::{Context, Error, Result};
-use crate::hsa::Hsa;
-use crate::iree::{Backend, Call, compile};
-use crate::layout::{LLVM_DIR, Layout};
 use crate::models::{Model, read_models};
-use crate::steps::{Step, Steps};
-use crate::target::Target;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::{Backend, Call, compile};
+use xtask_core::layout::{LLVM_DIR, Layout};
+use xtask_core::steps::{Step, Steps};
+use xtask_core::target::Target;
 
 /// Processors whose kernels are mutated.
 pub const TARGETS: [&str; 5] = ["gfx1100", "gfx1201", "gfx1250", "gfx90a", "gfx942"];

@@ -3,16 +3,16 @@
 //! The conformance tests and the models on the sim with all kinds of GPUs and platforms, which differ in host access to
 //! GPU memory, memory pools, and links between GPUs.
 
-use crate::conditions::Conditions;
-use crate::cts::{self, CommandBufferMode};
-use crate::error::{Error, Result};
-use crate::hsa::Hsa;
-use crate::layout::Layout;
 use crate::models;
-use crate::setup::{self, Build};
-use crate::steps::Steps;
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::conditions::Conditions;
+use xtask_core::cts::{self, CommandBufferMode};
+use xtask_core::error::{Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::setup::{self, Build};
+use xtask_core::steps::Steps;
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// GPUs of all tests.
 pub const TARGETS: [&str; 4] = ["gfx1100", "gfx1201", "gfx90a", "gfx942"];

@@ -7,14 +7,14 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::conditions::Conditions;
-use crate::error::{Context, Error, Result};
-use crate::hsa::{Hsa, SimStats};
-use crate::iree::{Backend, Call, compile};
-use crate::layout::Layout;
-use crate::npy::{Array, Data};
-use crate::steps::{Step, Steps};
-use crate::target::Target;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::{Hsa, SimStats};
+use xtask_core::iree::{Backend, Call, compile};
+use xtask_core::layout::Layout;
+use xtask_core::npy::{Array, Data};
+use xtask_core::steps::{Step, Steps};
+use xtask_core::target::Target;
 
 const CLASSES: usize = 10;
 /// Pictures in one row of the terminal, at two columns a pixel.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use device_build::Toolchain;
 
-use crate::error::{Context, Error, Result};
+use xtask_core::error::{Context, Error, Result};
 
 pub use device_build::DEFAULT_TOOLCHAIN;
 
@@ -181,8 +181,8 @@ fn strays(prebuilt: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::LLVM_DIR;
     use std::process::Command;
+    use xtask_core::layout::LLVM_DIR;
 
     fn root() -> &'static Path {
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()

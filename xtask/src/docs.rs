@@ -19,7 +19,7 @@ use std::path::Path;
 use clap::Command;
 use clap::error::ErrorKind;
 
-use crate::error::{Context, Error, Result};
+use xtask_core::error::{Context, Error, Result};
 
 /// The folder of the book's pages.
 const BOOK: &str = "docs/";

@@ -7,15 +7,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::collectives;
-use crate::error::{Context, Error, Result};
-use crate::hsa::Hsa;
-use crate::iree::{Backend, compile};
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::setup::built_library;
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::{Backend, compile};
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::setup::built_library;
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A program of `examples/`.
 struct Example {

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::hsa::{Hsa, SimStats};
-use crate::iree::{Backend, compile};
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::steps::{Step, Steps};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Error, Result};
+use xtask_core::hsa::{Hsa, SimStats};
+use xtask_core::iree::{Backend, compile};
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::steps::{Step, Steps};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A run that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);

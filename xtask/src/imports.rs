@@ -10,7 +10,7 @@ use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::error::{Context, Error, Result};
+use xtask_core::error::{Context, Error, Result};
 
 /// Layers (rooms, in messages), as paths of modules, from the bottom, with the highest layers that each may name. A
 /// layer may also name whatever those may name. A file belongs to the layer with the longest matching path.

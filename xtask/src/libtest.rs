@@ -5,13 +5,13 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::error::Result;
-use crate::hsa::limit_kernels;
-use crate::junit::{SLOW, Verdict};
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::steps::Steps;
-use crate::tally::Tally;
+use xtask_core::error::Result;
+use xtask_core::hsa::limit_kernels;
+use xtask_core::junit::{SLOW, Verdict};
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::steps::Steps;
+use xtask_core::tally::Tally;
 
 /// Time limit of a test's kernel on the sim.
 const KERNEL_LIMIT: Duration = Duration::from_secs(240);

@@ -8,8 +8,8 @@ use std::path::Path;
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-use crate::error::{Context, Error, Result};
 use crate::imports::{attributes, is_test};
+use xtask_core::error::{Context, Error, Result};
 
 /// Files below `src` with a structure that two host threads share. They use the types of `src/sync.rs` and have a
 /// module `loom_tests`.

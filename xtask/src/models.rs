@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::conditions::Conditions;
-use crate::error::{Context, Error, Result};
-use crate::hsa::{Hsa, SimStats};
-use crate::iree::{Backend, Call, compile};
-use crate::layout::Layout;
-use crate::npy::{Array, Data};
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::{Hsa, SimStats};
+use xtask_core::iree::{Backend, Call, compile};
+use xtask_core::layout::Layout;
+use xtask_core::npy::{Array, Data};
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -11,16 +11,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::bench::Drivers;
-use crate::error::{Context, Error, Result};
-use crate::flavor::Flavor;
-use crate::glob;
-use crate::hsa::Hsa;
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::setup::{self, Build};
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::flavor::Flavor;
+use xtask_core::glob;
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::setup::{self, Build};
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A probe that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);

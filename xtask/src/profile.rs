@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::error::{Context, Error, Result};
-use crate::layout::Layout;
 use crate::replay::{Call, ONE_GPU, Place};
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// Profiling modes that every GPU of the sim supports.
 const MODES: &str = "queue-events,host-execution,device-queue-events,dispatch-events,memory-events,\

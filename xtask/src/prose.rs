@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::docs;
-use crate::error::{Error, Result};
+use xtask_core::error::{Error, Result};
 
 /// Beginnings that doc lines must not have, with the advice for each.
 const REFUSED: [(&str, &str); 6] = [

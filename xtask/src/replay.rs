@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use random::Random;
 
-use crate::cts::Driver;
-use crate::error::{Context, Error, Result};
-use crate::flavor::Flavor;
-use crate::hsa::Hsa;
-use crate::iree::{Backend, compile};
-use crate::junit::Verdict;
-use crate::layout::Layout;
-use crate::npy::{Array, Data, Raw};
-use crate::process::{self, Ended};
-use crate::setup;
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::cts::Driver;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::flavor::Flavor;
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::{Backend, compile};
+use xtask_core::junit::Verdict;
+use xtask_core::layout::Layout;
+use xtask_core::npy::{Array, Data, Raw};
+use xtask_core::process::{self, Ended};
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A tool that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(300);

@@ -6,11 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::hsa::{Hsa, limit_kernels};
-use crate::layout::Layout;
-use crate::process;
-use crate::target::Target;
+use xtask_core::error::{Error, Result};
+use xtask_core::hsa::{Hsa, limit_kernels};
+use xtask_core::layout::Layout;
+use xtask_core::process;
+use xtask_core::target::Target;
 
 /// Time limit of one kernel on the sim, unless the user sets one: longer than any kernel that ends, so that a hanging
 /// kernel does not block a script for ever.

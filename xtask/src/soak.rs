@@ -6,17 +6,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::conditions::Conditions;
-use crate::error::{Error, Result};
-use crate::flavor::Sanitizer;
-use crate::hsa::{Hsa, limit_kernels};
-use crate::junit::Verdict;
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::setup;
-use crate::steps::{Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Error, Result};
+use xtask_core::flavor::Sanitizer;
+use xtask_core::hsa::{Hsa, limit_kernels};
+use xtask_core::junit::Verdict;
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::setup;
+use xtask_core::steps::{Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A soak that prints nothing for this long hangs: longer than the limit of a program and of its reduction.
 const SILENCE: Duration = Duration::from_secs(400);

@@ -6,19 +6,21 @@
 
 use std::time::Duration;
 
-use crate::conditions::Conditions;
-use crate::error::Result;
-use crate::hsa::Hsa;
-use crate::layout::Layout;
 use crate::libtest::{self, Packages};
-use crate::setup::{self, Build};
-use crate::steps::{Steps, timed};
-use crate::tally::Tally;
-use crate::target::{Target, targets_or};
 use crate::{
-    bad_input, bazel, bench, collectives, configurations, cts, examples, hsa_failures, isa, kernels, models, onnx,
-    probes, profile, replay, rocm, soak, triton, tutorials,
+    bad_input, bazel, bench, collectives, configurations, examples, hsa_failures, models, onnx, probes, profile,
+    replay, soak, triton, tutorials,
 };
+use sim_verify::{isa, kernels};
+use xtask_core::conditions::Conditions;
+use xtask_core::error::Result;
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::setup::{self, Build};
+use xtask_core::steps::{Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::{Target, targets_or};
+use xtask_core::{cts, rocm};
 
 /// The GPU of the quick tier.
 const QUICK_TARGET: &str = "gfx1100";

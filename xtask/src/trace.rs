@@ -7,15 +7,15 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::hsa::Hsa;
-use crate::iree::{Backend, compile};
-use crate::layout::Layout;
-use crate::process::Ended;
-use crate::setup;
-use crate::steps::{Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::{Backend, compile};
+use xtask_core::layout::Layout;
+use xtask_core::process::Ended;
+use xtask_core::setup;
+use xtask_core::steps::{Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A program that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::check_kernel;
-use crate::error::{Context, Error, Result};
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
 
 /// Pages whose commands are run.
 const PAGES: [&str; 4] =

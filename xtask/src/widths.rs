@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::{Context, Error, Result};
+use xtask_core::error::{Context, Error, Result};
 
 /// `max_width` of rustfmt.toml, in characters.
 const MOST: usize = 120;

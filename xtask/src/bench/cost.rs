@@ -9,9 +9,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::{Options, check, follow, programs};
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::{Step, Steps};
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::steps::{Step, Steps};
 
 /// Counts of the sim, with their names in the table, and true if a lower count is better.
 const KINDS: [(&str, &str, bool); 16] = [

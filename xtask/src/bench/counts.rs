@@ -8,9 +8,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::{FLOOR, Options, check, follow, number, programs, summary};
-use crate::error::{Error, Result};
-use crate::layout::Layout;
-use crate::steps::{Step, Steps};
+use xtask_core::error::{Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::steps::{Step, Steps};
 
 /// Counts, with their names in the table. The table has ratios of the first.
 pub const KINDS: [(&str, &str); 5] = [

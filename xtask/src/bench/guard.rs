@@ -13,12 +13,12 @@ use serde::Deserialize;
 
 use super::counts::{self, Counts, KINDS};
 use super::{DEFAULT_TARGET, Drivers, Options};
-use crate::cts::CommandBufferMode;
-use crate::error::{Context, Error, Result};
-use crate::junit::Verdict;
-use crate::layout::Layout;
-use crate::steps::{Step, Steps};
-use crate::tally::Tally;
+use xtask_core::cts::CommandBufferMode;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::junit::Verdict;
+use xtask_core::layout::Layout;
+use xtask_core::steps::{Step, Steps};
+use xtask_core::tally::Tally;
 
 /// Cases with checked-in counts: one of each kind that is fast to count and repeats.
 const CASES: [&str; 17] = [

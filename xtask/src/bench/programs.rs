@@ -7,11 +7,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::error::{Context, Result};
-use crate::iree::Backend;
-use crate::layout::Layout;
-use crate::steps::{Step, Steps};
-use crate::target::Target;
+use xtask_core::error::{Context, Result};
+use xtask_core::iree::Backend;
+use xtask_core::layout::Layout;
+use xtask_core::steps::{Step, Steps};
+use xtask_core::target::Target;
 
 /// Numbers of dispatches of the models, about the fewest and the most of real networks. The kernels themselves do not
 /// matter here.

@@ -8,15 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Context, Error, Result};
-use crate::hsa::Hsa;
-use crate::iree::{Backend, is_newer};
-use crate::junit::Verdict;
-use crate::layout::Layout;
-use crate::process;
-use crate::steps::{Step, Steps};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::{Backend, is_newer};
+use xtask_core::junit::Verdict;
+use xtask_core::layout::Layout;
+use xtask_core::process;
+use xtask_core::steps::{Step, Steps};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// GPUs of the table: one without matrix cores for f32, one with.
 const TARGETS: [&str; 2] = ["gfx1100", "gfx942"];

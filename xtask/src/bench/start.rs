@@ -7,9 +7,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::{Options, check, follow, median, number, ratio};
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::{Step, Steps};
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::steps::{Step, Steps};
 
 /// Figures of a line of the program: name in the table, and the program's units in one unit of the table.
 const KINDS: [(&str, f64); 3] =
@@ -46,7 +46,7 @@ fn start(layout: &Layout, step: &Step, options: &Options, folder: &Path, driver:
         None => other.push(line.to_owned()),
     })?;
     check(ended, &other)?;
-    found.ok_or_else(|| crate::error::Error::Failed(format!("{driver} printed no figures")))
+    found.ok_or_else(|| xtask_core::error::Error::Failed(format!("{driver} printed no figures")))
 }
 
 /// Parses a line of the format that `benches/submit.c` describes. Returns `None` for any other line.

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::error::{Context, Error, Result};
-use crate::glob;
-use crate::hsa::Hsa;
-use crate::iree::{Backend, compile};
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::rocm;
-use crate::setup;
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::glob;
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::{Backend, compile};
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::rocm;
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// Time without output after which a rank hangs. RCCL's start takes half a minute, and two on a busy machine.
 const SILENCE: Duration = Duration::from_secs(300);

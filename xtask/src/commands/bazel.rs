@@ -3,10 +3,11 @@
 //! `cargo xtask bazel`: arguments and set-up.
 
 use super::conclude;
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::{bazel, setup};
+use crate::bazel;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

@@ -3,13 +3,14 @@
 //! `cargo xtask bench`: arguments and set-up.
 
 use super::conclude;
-use crate::error::Result;
-use crate::hsa::Hsa;
-use crate::layout::Layout;
-use crate::setup::Build;
-use crate::steps::Steps;
-use crate::target::Target;
-use crate::{bench, cts, setup};
+use crate::bench;
+use xtask_core::error::Result;
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::setup::Build;
+use xtask_core::steps::Steps;
+use xtask_core::target::Target;
+use xtask_core::{cts, setup};
 
 /// Arguments of the command.
 #[derive(clap::Args)]

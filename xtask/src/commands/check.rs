@@ -2,10 +2,11 @@
 
 //! `cargo xtask check`: arguments and set-up.
 
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::{check, setup};
+use crate::check;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

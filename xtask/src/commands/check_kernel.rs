@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::check_kernel;
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::Steps;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

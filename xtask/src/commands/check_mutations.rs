@@ -2,12 +2,13 @@
 
 //! `cargo xtask check-mutations`: arguments and set-up.
 
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::setup::Build;
-use crate::steps::Steps;
-use crate::target::{Target, targets_or};
-use crate::{check_mutations, setup};
+use crate::check_mutations;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::setup::Build;
+use xtask_core::steps::Steps;
+use xtask_core::target::{Target, targets_or};
 
 /// Arguments of the command.
 #[derive(clap::Args)]

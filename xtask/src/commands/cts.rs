@@ -3,13 +3,14 @@
 //! `cargo xtask cts`: arguments and set-up.
 
 use super::{HsaOption, JunitOption, TargetOption};
-use crate::conditions::Conditions;
-use crate::error::{Error, Result};
-use crate::flavor::Sanitizer;
-use crate::layout::Layout;
-use crate::setup::Build;
-use crate::steps::Steps;
-use crate::{configurations, cts, setup};
+use crate::configurations;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Error, Result};
+use xtask_core::flavor::Sanitizer;
+use xtask_core::layout::Layout;
+use xtask_core::setup::Build;
+use xtask_core::steps::Steps;
+use xtask_core::{cts, setup};
 
 /// Arguments of the command.
 #[derive(clap::Args)]

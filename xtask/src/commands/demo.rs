@@ -5,11 +5,12 @@
 use std::path::PathBuf;
 
 use super::{HsaOption, TargetOption};
-use crate::error::{Error, Result};
-use crate::layout::Layout;
-use crate::setup::Build;
-use crate::steps::Steps;
-use crate::{demo, onnx, setup};
+use crate::{demo, onnx};
+use xtask_core::error::{Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::setup::Build;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

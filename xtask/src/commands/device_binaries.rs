@@ -2,10 +2,11 @@
 
 //! `cargo xtask device-binaries`: arguments and set-up.
 
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::{check, device_binaries, setup};
+use crate::{check, device_binaries};
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

@@ -3,9 +3,9 @@
 //! `cargo xtask dist`: arguments and set-up.
 
 use crate::dist;
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::Steps;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

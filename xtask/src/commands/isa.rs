@@ -2,11 +2,11 @@
 
 //! `cargo xtask isa`: arguments and set-up.
 
-use crate::error::Result;
-use crate::isa;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::target::Target;
+use sim_verify::isa;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::steps::Steps;
+use xtask_core::target::Target;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use super::conclude;
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::target::{Target, targets_or};
-use crate::{kernels, setup};
+use sim_verify::kernels;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::Steps;
+use xtask_core::target::{Target, targets_or};
 
 /// Arguments of the command.
 #[derive(clap::Args)]

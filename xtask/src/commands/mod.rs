@@ -34,13 +34,13 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::error::{Error, Result};
-use crate::hsa::Hsa;
-use crate::junit;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::junit;
+use xtask_core::layout::Layout;
+use xtask_core::steps::Steps;
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A command with its arguments. The comments are the help texts.
 #[derive(Subcommand)]
@@ -179,10 +179,10 @@ pub struct HsaOption {
 }
 
 impl HsaOption {
-    /// Installs the library's prerequisites beyond [`crate::setup::everything`].
+    /// Installs the library's prerequisites beyond [`xtask_core::setup::everything`].
     pub fn ensure(&self, layout: &Layout, steps: &Steps) -> Result<()> {
         match self.hsa {
-            Hsa::Rocr => crate::setup::ensure_thunk(layout, steps),
+            Hsa::Rocr => xtask_core::setup::ensure_thunk(layout, steps),
             Hsa::Sim | Hsa::Path(_) => Ok(()),
         }
     }

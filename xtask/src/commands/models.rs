@@ -3,14 +3,15 @@
 //! `cargo xtask models`: arguments and set-up.
 
 use super::{HsaOption, conclude};
-use crate::conditions::Conditions;
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::setup::Build;
-use crate::steps::Steps;
-use crate::tally::Tally;
-use crate::target::{Target, targets_or};
-use crate::{configurations, models, onnx, rocm, setup, tiers};
+use crate::{configurations, models, onnx, tiers};
+use xtask_core::conditions::Conditions;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::setup::Build;
+use xtask_core::steps::Steps;
+use xtask_core::tally::Tally;
+use xtask_core::target::{Target, targets_or};
+use xtask_core::{rocm, setup};
 
 /// Arguments of the command.
 #[derive(clap::Args)]

@@ -2,10 +2,9 @@
 
 //! `cargo xtask mutants`: arguments and set-up.
 
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::mutants;
-use crate::steps::Steps;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

@@ -3,12 +3,13 @@
 //! `cargo xtask probes`: arguments and set-up.
 
 use super::conclude;
-use crate::error::Result;
-use crate::flavor::Flavor;
-use crate::layout::Layout;
-use crate::setup::Build;
-use crate::steps::Steps;
-use crate::{bench, probes, setup};
+use crate::{bench, probes};
+use xtask_core::error::Result;
+use xtask_core::flavor::Flavor;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::setup::Build;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

@@ -3,12 +3,13 @@
 //! `cargo xtask profile`: arguments and set-up.
 
 use super::{TargetOption, conclude};
-use crate::error::Result;
-use crate::hsa::Hsa;
-use crate::layout::Layout;
-use crate::setup::Build;
-use crate::steps::Steps;
-use crate::{profile, setup};
+use crate::profile;
+use xtask_core::error::Result;
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::setup::Build;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

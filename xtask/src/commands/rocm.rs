@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::Subcommand;
 
 use super::{TargetOption, conclude};
-use crate::error::Result;
-use crate::hsa::Hsa;
-use crate::layout::Layout;
-use crate::rocm;
-use crate::steps::Steps;
+use xtask_core::error::Result;
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::rocm;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

@@ -5,10 +5,11 @@
 use std::process::ExitCode;
 
 use super::{HsaOption, TargetOption};
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::{run, setup};
+use crate::run;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

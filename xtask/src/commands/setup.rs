@@ -3,12 +3,12 @@
 //! `cargo xtask setup`: arguments and set-up.
 
 use super::TargetOption;
-use crate::error::{Error, Result};
-use crate::hsa::Hsa;
-use crate::layout::Layout;
-use crate::setup;
-use crate::setup::Build;
-use crate::steps::Steps;
+use xtask_core::error::{Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::setup::Build;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

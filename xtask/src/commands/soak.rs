@@ -5,13 +5,14 @@
 use std::time::Duration;
 
 use super::{TargetOption, conclude};
-use crate::conditions::Conditions;
-use crate::error::Result;
-use crate::flavor::{Flavor, Sanitizer};
-use crate::hsa::Hsa;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::{setup, soak};
+use crate::soak;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::Result;
+use xtask_core::flavor::{Flavor, Sanitizer};
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

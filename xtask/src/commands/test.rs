@@ -3,11 +3,11 @@
 //! `cargo xtask test`: arguments and set-up.
 
 use super::JunitOption;
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::target::Target;
 use crate::tiers;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::steps::Steps;
+use xtask_core::target::Target;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

@@ -3,13 +3,14 @@
 //! `cargo xtask trace`: arguments and set-up.
 
 use super::{TargetOption, conclude};
-use crate::error::Result;
-use crate::flavor::Flavor;
-use crate::hsa::Hsa;
-use crate::layout::Layout;
-use crate::setup::Build;
-use crate::steps::Steps;
-use crate::{setup, trace};
+use crate::trace;
+use xtask_core::error::Result;
+use xtask_core::flavor::Flavor;
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::setup::Build;
+use xtask_core::steps::Steps;
 
 /// Arguments of the command.
 #[derive(clap::Args)]

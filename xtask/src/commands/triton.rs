@@ -3,11 +3,11 @@
 //! `cargo xtask triton`: arguments and set-up.
 
 use super::conclude;
-use crate::error::Result;
-use crate::layout::Layout;
-use crate::steps::Steps;
-use crate::target::{Target, targets_or};
 use crate::triton;
+use xtask_core::error::Result;
+use xtask_core::layout::Layout;
+use xtask_core::steps::Steps;
+use xtask_core::target::{Target, targets_or};
 
 /// Arguments of the command.
 #[derive(clap::Args)]

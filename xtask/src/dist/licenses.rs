@@ -8,9 +8,9 @@ use std::process::Command;
 
 use super::sbom::Component;
 use super::{copy, write};
-use crate::error::{Context, Error, Result};
-use crate::layout::Layout;
-use crate::steps::Step;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::steps::Step;
 
 /// Prefixes of the names of files with a licence's text.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE"];

@@ -14,13 +14,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Context, Error, Result};
-use crate::flavor::Flavor;
-use crate::iree::{Backend, compile};
-use crate::layout::{LIBHSA_VARIABLE, LLVM_DIR, Layout};
-use crate::setup::{self, Build, GLIBC, TOOLS};
-use crate::steps::{Step, Steps};
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::flavor::Flavor;
+use xtask_core::iree::{Backend, compile};
+use xtask_core::layout::{LIBHSA_VARIABLE, LLVM_DIR, Layout};
+use xtask_core::setup::{self, Build, GLIBC, TOOLS};
+use xtask_core::steps::{Step, Steps};
+use xtask_core::target::Target;
 
 /// Sources in the archive's folder `driver`, for `IREE_CMAKE_PLUGIN_PATHS`.
 const DRIVER: [&str; 9] = [

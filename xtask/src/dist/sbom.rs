@@ -8,7 +8,7 @@
 
 use serde_json::{Value, json};
 
-use crate::error::{Error, Result};
+use xtask_core::error::{Error, Result};
 
 /// Version of the format.
 const SPECIFICATION: &str = "1.5";

@@ -6,11 +6,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Context, Error, Result};
-use crate::flavor::{Flavor, TRIPLE};
-use crate::layout::Layout;
-use crate::setup::{self, GLIBC};
-use crate::steps::{Step, Steps};
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::flavor::{Flavor, TRIPLE};
+use xtask_core::layout::Layout;
+use xtask_core::setup::{self, GLIBC};
+use xtask_core::steps::{Step, Steps};
 
 /// Packages that the tests need beside the wheel.
 const TEST_REQUIREMENTS: &str = include_str!("../../requirements-wheel-tests.txt");

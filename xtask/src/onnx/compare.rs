@@ -3,7 +3,7 @@
 //! Comparison of tensors: shapes, integers and Booleans must be equal, NaN agrees with NaN, infinities with themselves,
 //! and other floats agree within the tolerance of their type.
 
-use crate::npy::{Raw, elements};
+use xtask_core::npy::{Raw, elements};
 
 /// Maximum difference of two floats: `abs + rel * |expected|`.
 ///

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::compare::agree;
 use super::runner::{Call, Results, Runner, hash, make_folder, partial, status};
 use super::tests::{Test, Way};
-use crate::conditions::Conditions;
-use crate::error::{Context, Result};
-use crate::hsa::Hsa;
-use crate::iree::Backend;
-use crate::layout::Layout;
-use crate::npy::Raw;
-use crate::target::Target;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Context, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::Backend;
+use xtask_core::layout::Layout;
+use xtask_core::npy::Raw;
+use xtask_core::target::Target;
 
 /// Encodings of `s_endpgm`: up to gfx10, and since gfx11.
 const ENDS: [[u8; 4]; 2] = [0xbf81_0000_u32.to_le_bytes(), 0xbfb0_0000_u32.to_le_bytes()];

@@ -18,15 +18,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::conditions::Conditions;
-use crate::error::{Context, Error, Result};
-use crate::layout::Layout;
-use crate::setup;
-use crate::steps::{Step, Steps};
-use crate::tally::Tally;
-use crate::target::Target;
 use judge::{Judge, Outcome, Verdict};
 use tests::Test;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// Globs of the tests that `cargo xtask test` runs, one on each line.
 const SAMPLE: &str = include_str!("sample.txt");

@@ -13,16 +13,16 @@ use serde::Deserialize;
 use super::compare::largest_difference;
 use super::runner::{Runner, hash, make_folder};
 use super::tests::Test;
-use crate::conditions::Conditions;
-use crate::error::{Context, Error, Result};
-use crate::glob;
-use crate::hsa::{Hsa, SimStats};
-use crate::iree::Backend;
-use crate::layout::Layout;
-use crate::setup;
-use crate::steps::{Step, Steps};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::glob;
+use xtask_core::hsa::{Hsa, SimStats};
+use xtask_core::iree::Backend;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// Scripts that make the inputs and the models. A change of the scripts makes them again.
 const SCRIPTS: [&str; 3] = [include_str!("networks.py"), include_str!("common.py"), include_str!("ocr.py")];

@@ -11,14 +11,14 @@ use std::time::Duration;
 use super::networks;
 use super::runner::{Runner, hash};
 use super::tests::Test;
-use crate::conditions::Conditions;
-use crate::error::{Context, Error, Result};
-use crate::hsa::{Hsa, SimStats};
-use crate::iree::Backend;
-use crate::layout::Layout;
-use crate::setup;
-use crate::steps::{Step, Steps};
-use crate::target::Target;
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::{Hsa, SimStats};
+use xtask_core::iree::Backend;
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps};
+use xtask_core::target::Target;
 
 /// The file that `fetch` downloads.
 const WHEEL: &str = "rapidocr_onnxruntime-1.4.4-py3-none-any.whl";

@@ -9,13 +9,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::tests::Tensor;
-use crate::conditions::Conditions;
-use crate::error::{Context, Error, Result};
-use crate::hsa::Hsa;
-use crate::iree::Backend;
-use crate::layout::Layout;
-use crate::npy::Raw;
-use crate::process::{self, Ended};
+use xtask_core::conditions::Conditions;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::Backend;
+use xtask_core::layout::Layout;
+use xtask_core::npy::Raw;
+use xtask_core::process::{self, Ended};
 
 /// A compiler or a run that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(900);

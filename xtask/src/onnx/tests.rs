@@ -9,10 +9,10 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::runner::{Call, hash};
-use crate::error::{Context, Error, Result};
-use crate::layout::Layout;
-use crate::npy::Raw;
-use crate::steps::Steps;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::npy::Raw;
+use xtask_core::steps::Steps;
 
 const SCRIPTS: [&str; 2] = [include_str!("import_tests.py"), include_str!("common.py")];
 const REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");

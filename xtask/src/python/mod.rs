@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::error::{Context, Error, Result};
-use crate::hsa::Hsa;
-use crate::iree::{Backend, compile};
-use crate::layout::Layout;
 use crate::onnx::networks;
-use crate::process::{self, Ended};
-use crate::setup;
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::iree::{Backend, compile};
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// A script that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(300);

@@ -6,8 +6,8 @@
 use serde::Deserialize;
 
 use super::{Case, Outcome};
-use crate::error::{Error, Result};
-use crate::glob;
+use xtask_core::error::{Error, Result};
+use xtask_core::glob;
 
 const LIST: &str = include_str!("known.toml");
 

@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
-use crate::hsa::limit_kernels;
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::setup;
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
 use known::{Known, Verdict};
+use xtask_core::error::{Error, Result};
+use xtask_core::hsa::limit_kernels;
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// The GPUs of the sim that Triton compiles for.
 pub const TARGETS: [&str; 9] =
@@ -223,6 +223,6 @@ mod tests {
 
     #[test]
     fn globs_of_the_sample_are_not_empty() {
-        assert!(SAMPLE.lines().all(|line| !line.is_empty() && !crate::glob::matches(line, "")));
+        assert!(SAMPLE.lines().all(|line| !line.is_empty() && !xtask_core::glob::matches(line, "")));
     }
 }

@@ -7,10 +7,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::batch::{Batch, Finding};
-use crate::error::{Context, Result};
-use crate::layout::Layout;
-use crate::steps::Step;
-use crate::target::Target;
+use xtask_core::error::{Context, Result};
+use xtask_core::layout::Layout;
+use xtask_core::steps::Step;
+use xtask_core::target::Target;
 
 /// Maximum number of findings that are reduced for each target.
 pub const MOST: usize = 5;

@@ -11,12 +11,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::generate::{self, Kernel};
-use crate::error::{Context, Error, Result};
-use crate::hsa::Hsa;
 use crate::isa;
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::hsa::Hsa;
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::target::Target;
 
 /// Number of kernels in a batch.
 pub const KERNELS: u32 = 10;

@@ -9,14 +9,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::build;
-use crate::cts;
-use crate::error::{Context, Result};
-use crate::gtest::{Outcome, Report};
-use crate::hsa::{Hsa, limit_kernels};
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::steps::Step;
-use crate::target::Target;
+use xtask_core::cts;
+use xtask_core::error::{Context, Result};
+use xtask_core::gtest::{Outcome, Report};
+use xtask_core::hsa::{Hsa, limit_kernels};
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::steps::Step;
+use xtask_core::target::Target;
 
 /// Environment variable with the number of the change in force.
 pub const VARIABLE: &str = "AMDGPU_RS_MUTANT";

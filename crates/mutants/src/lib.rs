@@ -17,12 +17,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Result};
-use crate::glob;
-use crate::layout::Layout;
-use crate::steps::{Step, Steps};
 use list::Mutant;
 use programs::{Case, Program};
+use xtask_core::error::{Error, Result};
+use xtask_core::glob;
+use xtask_core::layout::Layout;
+use xtask_core::steps::{Step, Steps};
 
 /// GPU of the conformance tests. The driver's tests choose their own.
 const TARGET: &str = "gfx1100";

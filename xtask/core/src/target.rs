@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn the_list_is_the_sims_and_the_compilers() {
         let names: Vec<_> = PLAYED.iter().map(|played| played.name).collect();
-        let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../build");
+        let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build");
         let mut lister = Command::new(build.join("cmake/tools/iree-run-module"));
         lister.arg("--list_devices=amdgpu_rs");
         let output = lister.env("HSA_SIM_AGENTS", "none").env(LIBHSA_VARIABLE, build.join("sim")).output().unwrap();

@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_container_recipe_has_all_packages() {
-        let recipe = include_str!("../../../Containerfile");
+        let recipe = include_str!("../../../../Containerfile");
         for package in GROUPS.iter().flat_map(|(_, packages)| *packages) {
             assert!(recipe.split_whitespace().any(|word| word == package.name), "{}", package.name);
         }

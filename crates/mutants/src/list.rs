@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::error::{Context, Error, Result};
+use xtask_core::error::{Context, Error, Result};
 
 /// A change of the driver.
 #[derive(Debug, Default, Deserialize)]
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_list_fits_the_driver() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mutants = load(root).unwrap();
         for mutant in &mutants {
             let source = fs::read_to_string(root.join(&mutant.file)).unwrap();

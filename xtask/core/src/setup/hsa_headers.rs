@@ -45,6 +45,6 @@ pub fn ensure(layout: &Layout, steps: &Steps) -> Result<()> {
     let sdk = folder.join("include/aqlprofile-sdk");
     fs::create_dir_all(&sdk).context(|| format!("making {}", sdk.display()))?;
     super::python::replace_link(&folder.join("usr/include/hsa"), &folder.join("include/hsa"))?;
-    let stub = layout.root.join("xtask/src/setup/aql_profile_v2.h");
+    let stub = layout.root.join("xtask/core/src/setup/aql_profile_v2.h");
     super::python::replace_link(&stub, &sdk.join("aql_profile_v2.h"))
 }

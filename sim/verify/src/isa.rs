@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::error::{Context, Error, Result};
-use crate::layout::Layout;
-use crate::process::{self, Ended};
-use crate::steps::Steps;
-use crate::target::Target;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::process::{self, Ended};
+use xtask_core::steps::Steps;
+use xtask_core::target::Target;
 
 /// Prefixes of the names of graphics instructions, and of hardware that compute kernels cannot use. The sim may leave
 /// them out.

@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Result};
-use crate::layout::Layout;
-use crate::setup;
-use crate::steps::{Step, Steps, timed};
-use crate::tally::Tally;
-use crate::target::Target;
 pub use batch::Compiler;
 use batch::{Batch, Finding, Outcome};
+use xtask_core::error::{Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::setup;
+use xtask_core::steps::{Step, Steps, timed};
+use xtask_core::tally::Tally;
+use xtask_core::target::Target;
 
 /// Amount of work on each target.
 #[derive(Clone, Copy)]

@@ -12,13 +12,13 @@ use crate::error::{Context, Error, Result};
 use crate::layout::{COMPILERS, Layout};
 use crate::steps::{Step, Steps};
 
-const REQUIREMENTS: &str = include_str!("../../requirements.txt");
-const ONNX_REQUIREMENTS: &str = include_str!("../../requirements-onnx.txt");
-const WHEEL_REQUIREMENTS: &str = include_str!("../../requirements-wheel.txt");
-const DOCS_REQUIREMENTS: &str = include_str!("../../requirements-docs.txt");
-const TRITON_REQUIREMENTS: &str = include_str!("../../requirements-triton.txt");
-const MPI_REQUIREMENTS: &str = include_str!("../../requirements-mpi.txt");
-const BINDINGS_REQUIREMENTS: &str = include_str!("../../requirements-python.txt");
+const REQUIREMENTS: &str = include_str!("../../../requirements.txt");
+const ONNX_REQUIREMENTS: &str = include_str!("../../../requirements-onnx.txt");
+const WHEEL_REQUIREMENTS: &str = include_str!("../../../requirements-wheel.txt");
+const DOCS_REQUIREMENTS: &str = include_str!("../../../requirements-docs.txt");
+const TRITON_REQUIREMENTS: &str = include_str!("../../../requirements-triton.txt");
+const MPI_REQUIREMENTS: &str = include_str!("../../../requirements-mpi.txt");
+const BINDINGS_REQUIREMENTS: &str = include_str!("../../../requirements-python.txt");
 
 /// Host tools by the folder of their package inside `site-packages/iree`. The files of the same names in `venv/bin` are
 /// Python wrappers, which cost a second each and which CMake cannot import.

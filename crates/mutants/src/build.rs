@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use super::list::{Mutant, with_branches};
 use super::programs::{Kind, Program, VARIABLE};
-use crate::cts;
-use crate::error::{Context, Error, Result};
-use crate::layout::Layout;
-use crate::setup::{self, Build};
-use crate::steps::{Step, Steps};
-use crate::target::Target;
+use xtask_core::cts;
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::setup::{self, Build};
+use xtask_core::steps::{Step, Steps};
+use xtask_core::target::Target;
 
 /// Source of the module that the branches call to learn which change is in force.
 const MODULE: &str = "

@@ -42,8 +42,8 @@ impl Layout {
     /// # Errors
     /// When `IREE_SOURCE_DIR` names something that is not an IREE checkout.
     pub fn from_environment() -> Result<Self> {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let root = plain_path(manifest.parent().unwrap_or(manifest)).map_err(Error::setup)?;
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"));
+        let root = plain_path(project).map_err(Error::setup)?;
         let user_tree = env::var_os(IREE_SOURCE_VARIABLE).map(|path| checked_tree(Path::new(&path))).transpose()?;
         Ok(Self { build: root.join("build"), root, user_tree, flavor: Flavor::Plain })
     }

@@ -46,7 +46,7 @@ pub fn ensure(
     }
     fs::create_dir_all(&partial).context(|| format!("making {}", partial.display()))?;
     let file = folder.with_extension("archive");
-    let script = layout.root.join("xtask/src/setup/debian.py");
+    let script = layout.root.join("xtask/core/src/setup/debian.py");
     for archive in archives {
         let mut download = Command::new(layout.venv_program("python3"));
         download.arg(&script).arg(&file).args([archive.sha256, archive.path]).args(&mirrors);
