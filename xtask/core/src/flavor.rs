@@ -77,8 +77,9 @@ impl Sanitizer {
         }
     }
 
-    /// Sets the environment variables of an instrumented program.
+    /// Sets the environment variables of an instrumented program. Compiled code of kernels is not instrumented.
     pub fn apply(self, root: &Path, program: &mut Command) {
+        program.env("HSA_SIM_JIT", "0");
         let symbolizer = Path::new(LLVM_DIR).join("bin/llvm-symbolizer");
         let symbolizer = symbolizer.display();
         match self {

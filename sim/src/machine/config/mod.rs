@@ -122,7 +122,8 @@ impl Config {
                 Some(value) => return Err(format!("HSA_SIM_MEMORY={value}: expected coherent or strict")),
             },
             jit: match variable("HSA_SIM_JIT")?.as_deref() {
-                None | Some("0") => Jit::Off,
+                None => Jit::of_host(),
+                Some("0") => Jit::Off,
                 Some("1") => Jit::On,
                 Some("always") => Jit::Always,
                 Some("check") => Jit::Check,

@@ -16,15 +16,17 @@ mod scalar;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod vector;
 
+use crate::exec::{self, Way};
+use crate::fault::Access;
 use crate::micro_op::{MicroOp, Stop};
 use crate::wave::{Group, Row, Wave};
-use sim_isa::Target;
+use sim_isa::{Format, Target};
 use std::any::Any;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use std::mem::MaybeUninit;
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Use of compiled code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +40,17 @@ pub enum Jit {
     Always,
     /// All programs are compiled, and each block also runs in the interpreter; a difference is a fault.
     Check,
+}
+
+impl Jit {
+    /// The use of compiled code on this host where nothing else is asked for: with AVX-512, [`Self::On`].
+    pub fn of_host() -> Self {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if is_x86_feature_detected!("avx512f") {
+            return Jit::On;
+        }
+        Jit::Off
+    }
 }
 
 /// Code of a block, with the calling convention of System V: returns whether an op has stopped the wave, for the reason
@@ -138,12 +151,14 @@ pub(crate) const LOOK: u32 = 64;
 pub(crate) struct Compiled<const L: usize> {
     /// Instructions executed before it was compiled.
     executed: AtomicU64,
+    /// A thread compiles it: the others interpret it meanwhile.
+    is_under_way: AtomicBool,
     code: OnceLock<Option<Blocks<L>>>,
 }
 
 impl<const L: usize> Default for Compiled<L> {
     fn default() -> Self {
-        Compiled { executed: AtomicU64::new(0), code: OnceLock::new() }
+        Compiled { executed: AtomicU64::new(0), is_under_way: AtomicBool::new(false), code: OnceLock::new() }
     }
 }
 
@@ -161,7 +176,8 @@ impl<const L: usize> Compiled<L> {
         if self.code.get().is_some() {
             return true;
         }
-        let is_hot = executed > WARM * program.ops.len() as u64;
+        // Relaxed: the code is published by the cell.
+        let is_hot = executed > WARM * program.ops.len() as u64 && !self.is_under_way.swap(true, Ordering::Relaxed);
         if is_hot {
             self.compile(program, false);
         }
@@ -260,6 +276,28 @@ impl<const L: usize> State<L> {
     }
 }
 
+/// The bytes that an op stores to, as they are now; none if it stores nothing.
+fn stored<const L: usize>(op: &MicroOp<L>, wave: &mut Wave<L>, group: &mut Group<'_>) -> Vec<u8> {
+    let Some(code) = op.code.filter(|code| code.name().contains("_store_")) else { return Vec::new() };
+    let format = code.info().encodings[0].format;
+    match format {
+        Format::Ds => return group.lds.clone(),
+        Format::Scratch => return wave.scratch.iter().flat_map(|row| row.0).flat_map(u32::to_le_bytes).collect(),
+        _ => {}
+    }
+    let bits = code.name().split('_').find_map(|part| part.strip_prefix('b')?.parse::<u32>().ok());
+    let size = bits.unwrap_or(0) / 8;
+    let mut bytes = Vec::new();
+    let reach = exec::reach(format, Way::Plain, wave, group, op, size);
+    for lane in exec::lanes_of(reach.map_or(0, |reach| reach.memory)) {
+        if let Ok(host) = group.memory.check(wave.addresses[lane], size, Access::Read, lane) {
+            // SAFETY: `check` found `size` bytes from here on readable.
+            bytes.extend((0..size as usize).map(|n| unsafe { (host as *const u8).add(n).read_volatile() }));
+        }
+    }
+    bytes
+}
+
 /// Runs a block without calls, and the same ops in the interpreter, whose results stay. Returns why one of these has
 /// stopped the wave.
 ///
@@ -280,12 +318,17 @@ pub(crate) fn check<const L: usize>(
     let compiled = State::of(wave);
     before.restore(wave);
     let ops = &ops[first..(compiled.next as usize).max(first)];
+    // A store has a block of its own.
+    let bytes = ops.first().map(|op| stored(op, wave, group));
     let mut context = Context::new(wave, group);
     // SAFETY: these are the ops from `next` on; handlers were selected for a level that this CPU has.
     let expected = unsafe { interpret(wave, group, ops.as_ptr(), ops.len(), &mut context) } || ops.is_empty();
     let names: Vec<_> = ops.iter().filter_map(|op| op.code).map(|code| code.name()).collect();
     // The NaN that wins in a sum, product or FMA depends on how a handler was compiled: Rust leaves it open.
     let is_float = |op: &MicroOp<L>| op.code.is_some_and(|code| code.name().ends_with("_f32"));
+    if bytes != ops.first().map(|op| stored(op, wave, group)) {
+        return Err(format!("compiled code of {names:?} stores other bytes"));
+    }
     match compiled.difference(&State::of(wave), ops.iter().any(is_float)) {
         None if stopped == expected => Ok(expected.then(|| context.stop())),
         None => Err(format!("compiled code of {names:?} has stopped, or not")),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Whole kernels: start, sharing and end of waves, and the faults that stop them.
 
+mod compiled;
 mod gfx9;
 mod kernels;
 #[path = "../rig/launch.rs"]
