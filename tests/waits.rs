@@ -21,9 +21,17 @@ const FAULTS: &[u8] = include_bytes!("testdata/faults.gfx1100.co");
 /// machine that is busy.
 const SOON: Duration = Duration::from_millis(20);
 
-/// The shortest of a few times.
-fn shortest(mut time: impl FnMut() -> Duration) -> Duration {
-    (0..5).map(|_| time()).min().expect("a few")
+/// Checks that the shortest of a few waits ends within [`SOON`], or on a busy machine within a few times the longest of
+/// as many waits for another thread.
+fn ends_soon(mut time: impl FnMut() -> Duration) {
+    let (mut shortest, mut usual) = (Duration::MAX, Duration::ZERO);
+    for _ in 0..5 {
+        shortest = shortest.min(time());
+        let (send, receive) = channel();
+        usual = usual.max(time_of(move || receive.recv().unwrap(), move || send.send(()).unwrap()));
+    }
+    println!("the shortest wait: {shortest:?}; the longest for a thread: {usual:?}");
+    assert!(shortest < SOON + 4 * usual, "{shortest:?}; the longest wait for a thread: {usual:?}");
 }
 
 /// Has another thread wait, then acts, and returns how long the wait went on after that.
@@ -108,7 +116,7 @@ fn work_completes_without_a_thread_that_waits_for_it() {
 
 #[test]
 fn a_wait_ends_with_its_own_submission_while_later_ones_run() {
-    let took = shortest(|| {
+    ends_soon(|| {
         let rig = Rig::new();
         let done = rig.semaphore();
         let hold = Hold::new(&rig, GFX1100, 1, &[(&done, 1)]);
@@ -119,13 +127,11 @@ fn a_wait_ends_with_its_own_submission_while_later_ones_run() {
         wait(&done, 2).unwrap();
         took
     });
-    println!("the shortest wait: {took:?}");
-    assert!(took < SOON, "{took:?}");
 }
 
 #[test]
 fn a_wait_ends_when_the_host_fails_the_semaphore_of_work_that_runs() {
-    let took = shortest(|| {
+    ends_soon(|| {
         let rig = Rig::new();
         let (done, after) = (rig.semaphore(), rig.semaphore());
         let hold = Hold::new(&rig, GFX1100, 1, &[(&done, 1)]);
@@ -136,13 +142,11 @@ fn a_wait_ends_when_the_host_fails_the_semaphore_of_work_that_runs() {
         wait(&after, 1).unwrap();
         took
     });
-    println!("the shortest wait: {took:?}");
-    assert!(took < SOON, "{took:?}");
 }
 
 #[test]
 fn a_wait_ends_when_another_queue_loses_the_device() {
-    let took = shortest(|| {
+    ends_soon(|| {
         let rig = Rig::new();
         let faults = rig.executable(FAULTS).unwrap();
         let (target, done, trap) = (rig.buffer(4), rig.semaphore(), rig.semaphore());
@@ -152,8 +156,6 @@ fn a_wait_ends_when_another_queue_loses_the_device() {
         drop(hold);
         took
     });
-    println!("the shortest wait: {took:?}");
-    assert!(took < SOON, "{took:?}");
 }
 
 /// Many more epochs are complete than are taken out at once, and the completion thread is busy elsewhere, so that the

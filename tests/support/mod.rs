@@ -47,6 +47,14 @@ pub fn passes_alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<Str
     Some(said)
 }
 
+/// CPU time of this thread, in seconds: what other threads and processes do does not count.
+pub fn own_time() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place for the result.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
 impl Rig {
     /// The slabs of coarse memory that the first GPU's slab provider has acquired and released.
     pub fn slabs(&self) -> (u64, u64) {

@@ -235,6 +235,8 @@ impl Streams {
 
 #[cfg(test)]
 mod tests {
+    use amdgpu_code_object::SymbolKind;
+
     use super::*;
 
     #[test]
@@ -296,5 +298,26 @@ mod tests {
         assert_eq!(state.rsrc2(1), Some(TRAP_PRESENT | 1 << 15));
         assert_eq!(state.rsrc2(65_536), Some(TRAP_PRESENT | 128 << 15));
         assert_eq!(state.rsrc2(65_537), None, "more than a workgroup has");
+    }
+
+    /// Each kernel is visited once, and not searched for among the symbols of its code object, of which there are none
+    /// here: the search took 1.7 s for 4,000 kernels.
+    #[test]
+    fn kernels_are_added_without_a_search() {
+        const COUNT: usize = 4_000;
+        let mut code = CodeObject::parse(include_bytes!("../../../tests/testdata/kernels.gfx1100.co")).unwrap();
+        let symbols = std::mem::take(&mut code.symbols);
+        let kernel = symbols.iter().find(|symbol| symbol.kind == SymbolKind::Kernel).expect("a kernel");
+        let streams = Streams {
+            dialect: Dialect::Gfx10,
+            least: 1,
+            publication: Pm4Publication::Copy,
+            kernels: RwLock::default(),
+            is_missing: AtomicBool::new(false),
+        };
+        let mut visited = 0;
+        let objects = (0..COUNT as u64).map(|index| kernel.address + 256 * index);
+        streams.add(&code, objects.map(|object| (kernel, object)).inspect(|_| visited += 1));
+        assert_eq!((visited, streams.kernels.read().len()), (COUNT, COUNT));
     }
 }

@@ -81,6 +81,7 @@ pub struct HostWorker(Arc<Pool>);
 
 struct Pool {
     stall: Duration,
+    idle: Duration,
     state: Mutex<State>,
     changed: Condvar,
     /// True if tasks are queued; read without the lock.
@@ -111,16 +112,16 @@ impl std::fmt::Debug for Pool {
 
 impl Default for HostWorker {
     fn default() -> Self {
-        Self::with_stall(STALL)
+        Self::with_times(STALL, IDLE)
     }
 }
 
 impl HostWorker {
-    fn with_stall(stall: Duration) -> Self {
+    fn with_times(stall: Duration, idle: Duration) -> Self {
         let tasks = VecDeque::new();
         let state = State { tasks, running: 0, threads: 0, attending: false, progress: None, closed: false };
         let (state, has_tasks) = (Mutex::new(state), AtomicBool::new(false));
-        Self(Arc::new(Pool { stall, state, changed: Condvar::new(), has_tasks }))
+        Self(Arc::new(Pool { stall, idle, state, changed: Condvar::new(), has_tasks }))
     }
 
     /// Runs `task`, which signals `signals`, on a host thread after the queued tasks.
@@ -253,7 +254,7 @@ impl Pool {
                 state.progress = Some(Instant::now());
                 has_run = true;
             } else if !state.tasks.is_empty() {
-                let time = stalled.map_or(IDLE, |time| time.saturating_duration_since(Instant::now()));
+                let time = stalled.map_or(self.idle, |time| time.saturating_duration_since(Instant::now()));
                 state = self.sleep(state, time).0;
             } else if state.closed {
                 break;
@@ -261,7 +262,7 @@ impl Pool {
                 state = self.spin_for_task(state);
             } else {
                 let is_over;
-                (state, is_over) = self.sleep(state, IDLE);
+                (state, is_over) = self.sleep(state, self.idle);
                 if is_over && state.tasks.is_empty() && !state.closed {
                     break;
                 }
@@ -276,6 +277,10 @@ impl Pool {
 mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
+
+    fn with_stall(stall: Duration) -> HostWorker {
+        HostWorker::with_times(stall, IDLE)
+    }
 
     fn run(worker: &HostWorker, task: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         worker.run(HostTask::Other(Box::new(|_| task())), SignalList::default())
@@ -295,7 +300,7 @@ mod tests {
     /// There is no thread that could be woken, so that one would be started, which shows in their number.
     #[test]
     fn a_chain_of_calls_stays_on_one_thread() {
-        let worker = HostWorker::with_stall(Duration::MAX);
+        let worker = with_stall(Duration::MAX);
         let (done, finished) = channel();
         let next = worker.clone();
         run(&worker, move || {
@@ -313,15 +318,15 @@ mod tests {
         worker.close();
     }
 
-    /// Otherwise it looks at the tasks when it has been idle for [`IDLE`].
+    /// Otherwise it looks at the tasks when it has been idle for so long that the test fails before.
     #[test]
     fn an_idle_thread_is_woken() {
-        let worker = HostWorker::default();
-        let start = Instant::now();
+        const NEVER: Duration = Duration::from_secs(3600);
+        let worker = HostWorker::with_times(STALL, NEVER);
         for _ in 0..4 {
             let (done, finished) = channel();
             run(&worker, move || done.send(()).unwrap()).unwrap();
-            finished.recv().unwrap();
+            finished.recv_timeout(NEVER / 180).expect("the thread is woken");
             let is_idle = || {
                 let state = worker.0.lock();
                 state.running == 0 && !state.attending
@@ -330,7 +335,7 @@ mod tests {
                 std::thread::yield_now();
             }
         }
-        assert!(start.elapsed() < 2 * IDLE);
+        assert_eq!(worker.0.lock().threads, 1, "no other thread made the calls");
         worker.close();
     }
 
@@ -373,7 +378,7 @@ mod tests {
 
     #[test]
     fn as_long_as_tasks_end_no_more_than_so_many_run() {
-        let worker = HostWorker::with_stall(Duration::MAX);
+        let worker = with_stall(Duration::MAX);
         let gates = begin(&worker, WIDTH);
         let (done, finished) = channel();
         for _ in 0..2_000 {
@@ -393,7 +398,7 @@ mod tests {
 
     #[test]
     fn tasks_that_do_not_end_give_way_to_later_ones() {
-        let worker = HostWorker::with_stall(Duration::from_millis(1));
+        let worker = with_stall(Duration::from_millis(1));
         let gates = begin(&worker, 3 * WIDTH);
         assert!(worker.0.lock().threads >= 3 * WIDTH);
         drop(gates);
@@ -402,7 +407,7 @@ mod tests {
 
     #[test]
     fn what_is_in_line_runs_before_a_worker_is_closed() {
-        let worker = HostWorker::with_stall(Duration::MAX);
+        let worker = with_stall(Duration::MAX);
         let gates = begin(&worker, WIDTH);
         let (done, finished) = channel();
         for task in 0..100 {

@@ -106,12 +106,20 @@ fn a_lost_device_is_stopped_before_memory_goes_that_its_packets_may_use() {
     drop(submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || Barrier));
 }
 
-/// An operation that writes fewer packets than it asked for.
-struct Careless;
+/// An operation that does not become packets.
+enum Faulty {
+    /// It writes fewer packets than it asked for.
+    Careless,
+    /// It has no plan.
+    Impossible,
+}
 
-impl Operation for Careless {
+impl Operation for Faulty {
     fn plan(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
-        Ok(Planned::Ready(Demand { packets: 2, ..Demand::default() }))
+        match self {
+            Self::Careless => Ok(Planned::Ready(Demand { packets: 2, ..Demand::default() })),
+            Self::Impossible => Err(status!(INVALID_ARGUMENT, "on purpose")),
+        }
     }
 
     fn write(&mut self, emitter: &mut Emitter<'_>) -> Progress {
@@ -132,40 +140,7 @@ impl Operation for Careless {
     }
 }
 
-impl Submit for Careless {
-    type Owned = Self;
-
-    fn into_owned(self) -> Result<Self> {
-        Ok(self)
-    }
-}
-
-/// An operation that is impossible.
-struct Impossible;
-
-impl Operation for Impossible {
-    fn plan(&mut self, _queue: &Queue, _waits: &[EpochWait]) -> Result<Planned> {
-        Err(status!(INVALID_ARGUMENT, "on purpose"))
-    }
-
-    fn write(&mut self, _emitter: &mut Emitter<'_>) -> Progress {
-        Progress::Done
-    }
-
-    fn retained_resources(&self, _queue: &Queue) -> Result<RetainedSet> {
-        Ok(RetainedSet::NONE)
-    }
-
-    fn completion_action(&mut self) -> CompletionAction {
-        CompletionAction::None
-    }
-
-    fn profile_event(&self, _session: &Session) -> EventInfo {
-        EventInfo::of(QueueEventKind::Barrier)
-    }
-}
-
-impl Submit for Impossible {
+impl Submit for Faulty {
     type Owned = Self;
 
     fn into_owned(self) -> Result<Self> {
@@ -184,7 +159,7 @@ fn signals_of_what_is_refused_are_untouched_however_many() {
         let list = list.raw();
         // SAFETY: the list and its semaphores live as long as this.
         let list = unsafe { SemaphoreList::from_raw(&list) }.unwrap();
-        let refused = submit(&queue, SemaphoreList::EMPTY, list, || Impossible).unwrap_err();
+        let refused = submit(&queue, SemaphoreList::EMPTY, list, || Faulty::Impossible).unwrap_err();
         assert_eq!(refused.code(), crate::ffi::Code::INVALID_ARGUMENT);
         for semaphore in &semaphores {
             assert_eq!(semaphore.borrow().query().unwrap(), 0, "of {count}");
@@ -201,7 +176,7 @@ fn a_submission_that_panics_takes_no_epoch() {
     let rig = Rig::new();
     let queue = queue(&rig);
     let none = SemaphoreList::EMPTY;
-    let submission = std::panic::AssertUnwindSafe(|| submit(&queue, none, none, || Careless));
+    let submission = std::panic::AssertUnwindSafe(|| submit(&queue, none, none, || Faulty::Careless));
     assert!(std::panic::catch_unwind(submission).is_err());
     assert_eq!(queue.single_entry_frontier(&[]), Some((queue.axis(), 1)));
 }
