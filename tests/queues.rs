@@ -253,35 +253,21 @@ fn full_rings_never_stall_a_queue() {
     assert_eq!(rig.read(&buffer, 0, 4096), [2000_u64 as u8; 4096]);
 }
 
-/// The time in which threads of this process ran or waited for a processor (Linux, `sched-stats.rst`), theirs added up.
-fn runnable_time() -> Duration {
-    let threads = std::fs::read_dir("/proc/self/task").expect("this process has threads");
-    let times = threads.filter_map(|thread| {
-        // A thread may end meanwhile.
-        let text = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-        Some(text.split_whitespace().take(2).filter_map(|word| word.parse::<u64>().ok()).sum::<u64>())
-    });
-    Duration::from_nanos(times.sum())
-}
-
-/// Copies of 4 bytes, each from the call to the return of the wait. The limit is for the time in which no thread could
-/// go on, which is small however busy the machine is: it is long if a thread sleeps where it should be woken.
+/// The time for a copy of 4 bytes from the call to the return of the wait. The bound is for the shortest of many, which
+/// a busy machine does not lengthen: it catches a thread that sleeps for a while where it should be woken.
 #[test]
 fn a_small_copy_makes_its_round_trip_quickly() {
-    passes_alone("a_small_copy_makes_its_round_trip_quickly", "gfx1100", || {
-        const COPIES: u32 = 300;
-        let rig = Rig::new();
-        let (a, b) = (rig.buffer(4), rig.buffer(4));
-        let done = rig.semaphore();
-        let (start, runnable) = (Instant::now(), runnable_time());
-        for value in 1..=COPIES.into() {
-            rig.copy(QUEUE_AFFINITY_ANY, &[], &[(&done, value)], (&a, 0), (&b, 0), 4).unwrap();
-            wait(&done, value).unwrap();
-        }
-        let (time, runnable) = (start.elapsed() / COPIES, (runnable_time() - runnable) / COPIES);
-        let asleep = time.saturating_sub(runnable);
-        assert!(asleep < Duration::from_millis(2), "{asleep:?} of {time:?} a copy");
+    let rig = Rig::new();
+    let (a, b) = (rig.buffer(4), rig.buffer(4));
+    let done = rig.semaphore();
+    let times = (1..=300_u64).map(|value| {
+        let start = Instant::now();
+        rig.copy(QUEUE_AFFINITY_ANY, &[], &[(&done, value)], (&a, 0), (&b, 0), 4).unwrap();
+        wait(&done, value).unwrap();
+        start.elapsed()
     });
+    let shortest = times.min().expect("many");
+    assert!(shortest < Duration::from_millis(2), "{shortest:?}");
 }
 
 #[test]
