@@ -35,6 +35,8 @@ pub(super) trait Elements {
     const BITS: usize;
     /// An element of C and D is two dwords.
     const WIDE: bool = false;
+    /// An element of A or B is IEEE's half precision, which hosts convert.
+    const IS_F16: bool = false;
     fn a(bits: u64) -> Self::Factor;
     fn b(bits: u64) -> Self::Factor {
         Self::a(bits)
@@ -47,13 +49,14 @@ pub(super) trait Elements {
 }
 
 macro_rules! elements {
-    ($($(#[$doc:meta])* $name:ident<$factor:ty, $sum:ty> [$bits:literal] |$x:ident| $a:expr, |$y:ident| $b:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident<$factor:ty, $sum:ty> [$bits:literal $(@ $is_f16:literal)?] |$x:ident| $a:expr, |$y:ident| $b:expr;)*) => {$(
         $(#[$doc])*
         pub(super) struct $name;
         impl Elements for $name {
             type Factor = $factor;
             type Sum = $sum;
             const BITS: usize = $bits;
+            $(const IS_F16: bool = $is_f16;)?
             const WIDE: bool = size_of::<$sum>() == 8;
             #[inline(always)]
             fn a($x: u64) -> $factor {
@@ -142,7 +145,7 @@ impl Sum for i32 {
 
 elements! {
     F32<f32, f32> [32] |x| f32::from_bits(x as u32), |x| f32::from_bits(x as u32);
-    F16<f32, f32> [16] |x| half_to_f32(x as u16), |x| half_to_f32(x as u16);
+    F16<f32, f32> [16 @true] |x| half_to_f32(x as u16), |x| half_to_f32(x as u16);
     Bf16<f32, f32> [16] |x| bf16_to_f32(x as u16), |x| bf16_to_f32(x as u16);
     Xf32<f32, f32> [32] |x| xf32(x as u32), |x| xf32(x as u32);
     F64<f64, f64> [64] |x| f64::from_bits(x), |x| f64::from_bits(x);
@@ -227,6 +230,11 @@ impl<E: Elements> Factors<E> {
     /// Reads the elements, in place: moving all of them would cost more. `flip` inverts bits of each element.
     #[inline(always)]
     fn fill(&mut self, rows: &Rows, per_lane: usize, flip: u64, convert: impl Fn(u64) -> E::Factor) {
+        #[cfg(target_arch = "x86_64")]
+        if E::IS_F16 && flip == 0 && Host::detect() == Host::Avx512 {
+            // SAFETY: the CPU has AVX-512 F, and factors of f16 are f32.
+            return unsafe { fill_f16(rows, per_lane, self.0.as_mut_ptr().cast()) };
+        }
         for (at, lanes) in self.0[..per_lane].iter_mut().enumerate() {
             let first = at * E::BITS;
             let low = &rows[first / 32];
@@ -253,6 +261,27 @@ impl<E: Elements> Factors<E> {
 
     fn first(&self) -> *const E::Factor {
         self.0.as_ptr().cast()
+    }
+}
+
+/// [`Factors::fill`] of f16.
+///
+/// # Safety
+/// The CPU has AVX-512 F, and there are as many factors.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn fill_f16(rows: &Rows, per_lane: usize, factors: *mut [f32; LANES]) {
+    use std::arch::x86_64::*;
+    for at in 0..per_lane {
+        let shift = _mm_cvtsi32_si128(16 * (at % 2) as i32);
+        for (part, words) in rows[at / 2].0.as_chunks::<16>().0.iter().enumerate() {
+            // SAFETY: by this function's contract; there are 16 words.
+            unsafe {
+                let words = _mm512_srl_epi32(_mm512_loadu_si512(words.as_ptr().cast()), shift);
+                let to = factors.add(at).cast::<f32>().add(16 * part);
+                _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words)));
+            }
+        }
     }
 }
 

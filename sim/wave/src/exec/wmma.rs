@@ -164,6 +164,8 @@ const fn rows(lanes: usize) -> usize {
 /// A float as an element.
 trait Element {
     const BITS: usize;
+    /// It is IEEE's half precision, which hosts convert.
+    const IS_F16: bool = false;
     fn get(bits: u32) -> f32;
 }
 
@@ -175,10 +177,11 @@ trait Half: Element {
 }
 
 macro_rules! elements {
-    ($($name:ident $bits:literal $get:expr $(, $round:expr, $most:expr)?;)*) => {$(
+    ($($name:ident $bits:literal $(@ $is_f16:literal)? $get:expr $(, $round:expr, $most:expr)?;)*) => {$(
         struct $name;
         impl Element for $name {
             const BITS: usize = $bits;
+            $(const IS_F16: bool = $is_f16;)?
             #[inline(always)]
             fn get(bits: u32) -> f32 {
                 $get(bits)
@@ -196,7 +199,7 @@ macro_rules! elements {
 
 elements! {
     F32 32 f32::from_bits;
-    F16 16 |bits| half_to_f32(bits as u16), f32_to_half, 65504.0;
+    F16 16 @true |bits| half_to_f32(bits as u16), f32_to_half, 65504.0;
     Bf16 16 |bits| bf16_to_f32(bits as u16), f32_to_bf16, f32::MAX;
     Fp8 8 |bits| ocp::fp8_to_f32(bits as u8);
     Bf8 8 |bits| ocp::bf8_to_f32(bits as u8);
@@ -409,6 +412,39 @@ impl<E: Element, const L: usize> Part for Unpack<'_, E, L> {
     }
 }
 
+/// [`Unpack`]s with what this CPU has.
+#[inline(always)]
+fn unpack<E: Element, const L: usize>(unpack: Unpack<'_, E, L>) {
+    #[cfg(target_arch = "x86_64")]
+    if E::IS_F16 && Host::detect() == Host::Avx512 {
+        // SAFETY: the CPU has AVX-512 F.
+        return unsafe { unpack_f16(unpack.rows, unpack.places, unpack.elements) };
+    }
+    level::run(unpack);
+}
+
+/// [`Unpack`] of f16.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn unpack_f16<const L: usize>(rows: &[Row<L>], places: &[(usize, usize, bool)], elements: &mut [[f64; 16]]) {
+    use std::arch::x86_64::*;
+    for (&(lane, place, neg), elements) in places.iter().zip(elements) {
+        let words = &rows[place / 2].0[lane..lane + 16];
+        let sign = _mm512_set1_epi64(i64::from(neg) << 63);
+        let signed = |value: __m512d| _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(value), sign));
+        // SAFETY: there are 16 words and elements.
+        unsafe {
+            let words = _mm512_loadu_si512(words.as_ptr().cast());
+            let words = _mm512_srl_epi32(words, _mm_cvtsi32_si128(16 * (place % 2) as i32));
+            let floats = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words));
+            let high = _mm512_extractf64x4_pd::<1>(_mm512_castps_pd(floats));
+            let low = _mm512_cvtps_pd(_mm512_castps512_ps256(floats));
+            _mm512_storeu_pd(elements.as_mut_ptr(), signed(low));
+            _mm512_storeu_pd(elements.as_mut_ptr().add(8), signed(_mm512_cvtps_pd(_mm256_castpd_ps(high))));
+        }
+    }
+}
+
 /// Sums from the registers of C in 32 bits, with its modifiers.
 struct FromC<'a, const L: usize> {
     c: &'a [Row<L>],
@@ -477,8 +513,8 @@ fn add_products<T: Layout, A: Element, B: Element, const K: usize, const L: usiz
     };
     let (mut a, mut b) = ([[0.0; 16]; K], [[0.0; 16]; K]);
     let rows = |i: usize| &wave.v[op.src[i].reg as usize..];
-    level::run(Unpack::<A, L> { rows: rows(0), places: &places(0, A::BITS), elements: &mut a, of: PhantomData });
-    level::run(Unpack::<B, L> { rows: rows(1), places: &places(1, B::BITS), elements: &mut b, of: PhantomData });
+    unpack(Unpack::<A, L> { rows: rows(0), places: &places(0, A::BITS), elements: &mut a, of: PhantomData });
+    unpack(Unpack::<B, L> { rows: rows(1), places: &places(1, B::BITS), elements: &mut b, of: PhantomData });
     let places: [(usize, usize); K] = std::array::from_fn(|k| (16 * k, 16 * k));
     let host = Host::detect();
     for strip in (0..16).step_by(outer::ROWS) {

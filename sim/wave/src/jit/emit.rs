@@ -2,7 +2,7 @@
 //! The frame of compiled code: blocks, calls of handlers, and which registers hold which rows.
 
 use super::access::{self, Key, Places};
-use super::{Context, NONE, PLACES, Source, interpret, scalar, vector};
+use super::{Context, NONE, PLACES, Source, interpret, matrix, scalar, vector};
 use crate::hardware::slot;
 use crate::micro_op::MicroOp;
 use crate::operand::{Src, SrcKind};
@@ -368,8 +368,10 @@ impl<'p, const L: usize> Emitter<'p, L> {
         self.next();
         self.at = at;
         let start = self.asm.offset();
-        let is_done =
-            vector::template(self, code, op) || scalar::template(self, code, op) || access::template(self, code, op);
+        let is_done = vector::template(self, code, op)
+            || scalar::template(self, code, op)
+            || access::template(self, code, op)
+            || matrix::template(self, code, op);
         assert!(is_done || start == self.asm.offset(), "a template of {} gave up too late", code.name());
         is_done
     }
@@ -520,7 +522,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
     }
 
     /// Forgets what vector registers hold.
-    fn forget_rows(&mut self) {
+    pub fn forget_rows(&mut self) {
         self.held = [Held::Nothing; 32];
     }
 

@@ -10,6 +10,8 @@ mod access;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod emit;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod matrix;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod moves;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod scalar;

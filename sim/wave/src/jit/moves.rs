@@ -43,6 +43,8 @@ const LINE: u8 = 3;
 const LINE_16: u8 = 4;
 /// So eight are, or they lie anyhow if the stride is 0; others repeat them.
 const LINE_8: u8 = 5;
+/// Each 16 neighbours' are one stride apart.
+const LINES: u8 = 6;
 
 /// The facts known of a row of offsets.
 pub(super) struct Pattern {
@@ -110,6 +112,10 @@ impl Pattern {
                 &Table::<FOURS, 0, L>::MOVES
             } else if repeats {
                 &Table::<LINE_16, 0, L>::MOVES
+            } else if stride == 2 && are_lines(offsets, 2) {
+                &Table::<LINES, 2, L>::MOVES
+            } else if stride == 4 && are_lines(offsets, 4) {
+                &Table::<LINES, 4, L>::MOVES
             } else {
                 &Table::<ANYHOW, 0, L>::MOVES
             };
@@ -122,6 +128,17 @@ impl Pattern {
 #[target_feature(enable = "avx512f")]
 fn equal(a: __m512i, b: __m512i) -> bool {
     _mm512_cmpneq_epi32_mask(a, b) == 0
+}
+
+/// True if each 16 lanes have offsets that are so far apart.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn are_lines<const L: usize>(offsets: &[u32; L], stride: u32) -> bool {
+    let steps = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(|lane| stride * lane);
+    offsets.as_chunks::<16>().0.iter().all(|part| {
+        let line = steps.map(|step| part[0].wrapping_add(step));
+        *part == line && part[0] <= part[15]
+    })
 }
 
 /// The functions of a kind of lines with a stride.
@@ -325,7 +342,7 @@ unsafe extern "sysv64" fn load<const KIND: u8, const STRIDE: usize, const DWORDS
         let start = at(host, offsets, 0);
         for part in 0..parts {
             let lane = 16 * part;
-            let from = start.wrapping_add(16 * STRIDE * part);
+            let from = if KIND == LINES { at(host, offsets, lane) } else { start.wrapping_add(16 * STRIDE * part) };
             match (KIND, DWORDS) {
                 (UNIFORM, 4) => spread::<KIND, L>(data, part, _mm512_broadcast_i32x4(quad(start))),
                 (UNIFORM, 2) => {
@@ -336,7 +353,7 @@ unsafe extern "sysv64" fn load<const KIND: u8, const STRIDE: usize, const DWORDS
                 (UNIFORM, 1) => {
                     place::<KIND, L>(data, 0, part, _mm512_set1_epi32(start.cast::<i32>().read_unaligned()));
                 }
-                (LINE | LINE_16, 1) if is_line => place::<KIND, L>(data, 0, part, wide(from)),
+                (LINE | LINE_16 | LINES, 1) if is_line => place::<KIND, L>(data, 0, part, wide(from)),
                 (LINE_8, 1) if is_line => {
                     let value = _mm256_loadu_si256(start.cast());
                     place::<KIND, L>(data, 0, part, _mm512_broadcast_i64x4(value));
@@ -454,7 +471,7 @@ unsafe extern "sysv64" fn load_small<const KIND: u8, const STRIDE: usize, const 
     offsets: *const u32,
 ) {
     let is_byte = matches!(WHAT, LOAD_U8 | LOAD_I8);
-    let is_line = matches!(KIND, LINE | LINE_16) && STRIDE == if is_byte { 1 } else { 2 };
+    let is_line = matches!(KIND, LINE | LINE_16 | LINES) && STRIDE == if is_byte { 1 } else { 2 };
     // SAFETY: by this function's contract.
     unsafe {
         let start = at(host, offsets, 0);
@@ -479,8 +496,8 @@ unsafe extern "sysv64" fn load_small<const KIND: u8, const STRIDE: usize, const 
             _ => _mm512_setzero_si512(),
         };
         for part in 0..L / 16 {
-            if is_line && (part == 0 || KIND == LINE) {
-                let from = start.add(16 * STRIDE * part);
+            if is_line && (part == 0 || KIND != LINE_16) {
+                let from = if KIND == LINES { at(host, offsets, 16 * part) } else { start.add(16 * STRIDE * part) };
                 value = match is_byte {
                     true => _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())),
                     false => _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast())),
@@ -516,6 +533,12 @@ unsafe extern "sysv64" fn store<const KIND: u8, const STRIDE: usize, const DWORD
     unsafe {
         let is_line = KIND == LINE && STRIDE == 4 * DWORDS;
         let start = at(host, offsets, 0);
+        if KIND == LINES && STRIDE == 4 * DWORDS {
+            for part in 0..L / 16 {
+                _mm512_storeu_si512(at(host, offsets, 16 * part).cast(), row::<L>(data, 0, part));
+            }
+            return;
+        }
         for part in 0..L / 16 {
             let lane = 16 * part;
             let to = start.wrapping_add(16 * STRIDE * part);
@@ -683,6 +706,10 @@ mod tests {
             [L as u32, 16, 8].map(|period| -> [u32; L] { std::array::from_fn(|n| 40 + n as u32 % period * stride) })
         });
         let mut patterns: Vec<[u32; L]> = lines.collect();
+        for stride in [2, 4] {
+            patterns.push(std::array::from_fn(|n| 40 + n as u32 % 16 * stride + n as u32 / 16 * 100));
+            patterns.push(std::array::from_fn(|n| 240 + n as u32 % 16 * stride - n as u32 / 16 * 20));
+        }
         patterns.push([77; L]);
         patterns.push(std::array::from_fn(|n| n as u32 / 4 * 36));
         patterns.push(std::array::from_fn(|n| n as u32 / 8 * 100));

@@ -7,7 +7,7 @@ use crate::hardware::slot;
 use crate::micro_op::MicroOp;
 use crate::operand::{Src, SrcKind};
 use sim_isa::Op;
-use sim_jit::{Gpr, Rm, Scalar, Shift, Vector, Width, vector as v};
+use sim_jit::{Condition, Gpr, Rm, Scalar, Shift, Vector, Width, vector as v};
 
 /// Compiles an op if there is a template for what it does. Else nothing has been emitted.
 pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) -> bool {
@@ -28,6 +28,9 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
     }
     if code == Op::VCndmaskB32 {
         return select(e, op);
+    }
+    if code == Op::VPermB32 {
+        return low_halves(e, op);
     }
     op.neg | op.abs == 0 && integer(e, code, op)
 }
@@ -413,6 +416,30 @@ fn shift<const L: usize>(e: &mut Emitter<'_, L>, what: Vector, result: u8, value
     e.asm.shift_vector(width, Shift::Left, low, count, 27);
     e.asm.shift_vector(width, Shift::Right, low, low, 27);
     e.asm.vector(width, what, result, value, Rm::Reg(low));
+}
+
+/// `v_perm_b32` with a selector in a scalar register that packs the low halves of two registers, as compilers do for
+/// f16; the handler knows all others.
+fn low_halves<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>) -> bool {
+    if !has_sources(op, 3) || op.neg | op.abs != 0 || op.src[2].kind != SrcKind::Scalar {
+        return false;
+    }
+    let selector = e.slot(op.src[2].reg);
+    e.asm.compare_constant(selector, 0x0504_0100);
+    let jump = e.asm.jump_if(Condition::NotEqual);
+    let width = e.width;
+    for part in 0..e.parts() {
+        e.next();
+        let (high, low) = (e.source(&op.src[0], part), e.source(&op.src[1], part));
+        let (result, more) = (e.fresh(), e.fresh());
+        e.asm.shift_vector(width, Shift::Left, result, high, 16);
+        e.asm.shift_vector(width, Shift::Left, more, low, 16);
+        e.asm.shift_vector(width, Shift::Right, more, more, 16);
+        e.asm.vector(width, v::OR, result, result, Rm::Reg(more));
+        e.write(op.dst, part, result);
+    }
+    e.or_handler(vec![jump], op);
+    true
 }
 
 /// `v_readfirstlane_b32`; with inactive lanes the handler finds the first.
