@@ -90,6 +90,7 @@ pub fn all(layout: &Layout, steps: &Steps, target: Option<Target>) -> Result<Tal
     setup::everything(layout, steps, Build::Bench)?;
     total += bench::smoke(layout, steps)?;
     total += bench::guard::run(layout, steps)?;
+    total += bench::sim::guard(layout, steps)?;
     setup::everything(layout, steps, Build::Replay)?;
     total += replay::run(layout, steps, first)?;
     total += probes::run_all(layout, steps)?;
