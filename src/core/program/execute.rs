@@ -312,7 +312,6 @@ impl Operation for Execute<'_> {
             }
             self.resolve(queue.gpu())?;
             let (program, table) = (&**self.program, Table(&self.entries));
-            queue.check_fits(program.largest, 0)?;
             for (index, extent) in (0..).zip(&program.stored.slot_extents) {
                 table.check_span(AddressSource::Binding { index, offset: extent.saturating_sub(1) }, 0)?;
             }
@@ -325,6 +324,7 @@ impl Operation for Execute<'_> {
             if let Some(demand) = self.stream_demand(queue, waits.len() as u32) {
                 return Ok(Planned::Ready(demand));
             }
+            queue.check_fits(self.program.largest, 0)?;
         }
         let (end, demand) = self.next_part(queue);
         self.end = end;
