@@ -3,18 +3,37 @@
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
 use sim_jit::{Assembler, Code, Condition, Gpr, Mask, Mem, Rm, Scalar, Shift, Width, vector};
 
+/// Features of CPUID that the instructions may need: of x86-64, of the level for AVX2, and of the level for AVX-512,
+/// for which the simulator asks after AVX512F alone.
+const FEATURES: [CpuidFeature; 11] = [
+    CpuidFeature::INTEL8086,
+    CpuidFeature::INTEL386,
+    CpuidFeature::X64,
+    CpuidFeature::CMOV,
+    CpuidFeature::SSE,
+    CpuidFeature::SSE2,
+    CpuidFeature::AVX,
+    CpuidFeature::AVX2,
+    CpuidFeature::FMA,
+    CpuidFeature::BMI1,
+    CpuidFeature::AVX512F,
+];
+
+/// The text of the instructions, each of which needs [`FEATURES`] alone.
 fn disassembled(build: impl FnOnce(&mut Assembler)) -> Vec<String> {
     let mut assembler = Assembler::default();
     build(&mut assembler);
     let bytes = assembler.finish();
     let mut formatter = IntelFormatter::new();
     let decoder = Decoder::new(64, &bytes, DecoderOptions::NONE);
-    let text = |instruction| {
+    let text = |instruction: Instruction| {
         let mut text = String::new();
         formatter.format(&instruction, &mut text);
+        let needed = instruction.cpuid_features();
+        assert!(needed.iter().all(|feature| FEATURES.contains(feature)), "{text}: {needed:?}");
         text
     };
     decoder.into_iter().map(text).collect()
