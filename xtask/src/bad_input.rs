@@ -162,8 +162,8 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target) -> Result<Tally> {
     Ok(count(steps, results))
 }
 
-/// Makes the calls on AMD's HSA runtime, which needs the thunk library ([`xtask_core::setup::ensure_thunk`]). [`FAULTS`]
-/// must have kernels for `target`.
+/// Makes the calls on AMD's HSA runtime, which needs the thunk library ([`xtask_core::setup::ensure_thunk`]).
+/// [`FAULTS`] must have kernels for `target`.
 ///
 /// # Errors
 /// When a module cannot be compiled. A case without the expected failure is counted.
