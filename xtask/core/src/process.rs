@@ -22,7 +22,7 @@ const LEFT_BEHIND: Duration = Duration::from_secs(1);
 /// error, in the order they arrive, to `each` (without the line end).
 ///
 /// A process that writes nothing for `silence` is killed; `None` waits for ever. When the process has ended, lines of
-/// processes that it left behind are waited for no longer than [`LEFT_BEHIND`].
+/// processes that it left behind are waited for no longer than a second.
 ///
 /// # Errors
 /// When the process cannot be started or waited for.

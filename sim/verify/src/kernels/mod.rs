@@ -78,7 +78,7 @@ pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], options: Options)
     Ok(total)
 }
 
-/// Runs [`OLD_SAMPLE`] on those of `targets` that the old compiler supports. Where the compiler cannot be installed,
+/// Runs `OLD_SAMPLE` on those of `targets` that the old compiler supports. Where the compiler cannot be installed,
 /// the sample is skipped.
 ///
 /// # Errors

@@ -36,6 +36,7 @@ pub(super) trait Elements {
     /// An element of C and D is two dwords.
     const WIDE: bool = false;
     /// An element of A or B is IEEE's half precision, which hosts convert.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only x86-64 has a conversion of many"))]
     const IS_F16: bool = false;
     fn a(bits: u64) -> Self::Factor;
     fn b(bits: u64) -> Self::Factor {

@@ -165,6 +165,7 @@ const fn rows(lanes: usize) -> usize {
 trait Element {
     const BITS: usize;
     /// It is IEEE's half precision, which hosts convert.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only x86-64 has a conversion of many"))]
     const IS_F16: bool = false;
     fn get(bits: u32) -> f32;
 }

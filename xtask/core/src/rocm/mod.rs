@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! `cargo xtask rocm`: programs of ROCm on the sim, and the tests that AMD has compiled for its libraries. The programs
-//! are Debian's, in a [root] of their own, in which the sim takes the place of ROCR.
+//! are Debian's, in a root of their own, in which the sim takes the place of ROCR.
 
 mod root;
 mod suites;

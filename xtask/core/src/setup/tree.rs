@@ -79,7 +79,7 @@ pub fn cmake_source(layout: &Layout) -> Result<PathBuf> {
     Ok(overlay)
 }
 
-/// Folder of the Python bindings for the tree in use: its own, or the one that [`ensure_bindings`] adds.
+/// Folder of the Python bindings for the tree in use: its own, or the one that `ensure_bindings` adds.
 pub fn bindings(layout: &Layout) -> PathBuf {
     match &layout.user_tree {
         Some(tree) => tree.join(BINDINGS),
