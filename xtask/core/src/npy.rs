@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Arrays in NumPy's `.npy` files, as far as IREE's tools read and write them: little-endian, row-major; of elements
-//! `f4`, `i4`, `i8`, or of any type as bytes.
+//! `f4`, `i4`, `i8`, or of any type as bytes. Format:
+//! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-
-use npyz::{AutoSerialize, DType, NpyHeader, Order, WriteOptions, WriterBuilder};
 
 use crate::error::{Context, Error, Result};
 
@@ -76,23 +74,24 @@ impl Array {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let written = fs::File::create(path).map(std::io::BufWriter::new).and_then(|mut file| {
-            match &self.data {
-                Data::F32(elements) => write(&self.shape, elements, &mut file)?,
-                Data::I32(elements) => write(&self.shape, elements, &mut file)?,
-                Data::I64(elements) => write(&self.shape, elements, &mut file)?,
-            }
-            file.flush()
-        });
-        written.context(|| format!("writing {}", path.display()))
+        let (dtype, elements) = match &self.data {
+            Data::F32(v) => ("<f4", v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()),
+            Data::I32(v) => ("<i4", v.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            Data::I64(v) => ("<i8", v.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        };
+        let shape: String = self.shape.iter().map(|n| format!("{n},")).collect();
+        let mut header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({shape}), }}");
+        // Magic, version and length take 10 bytes; the whole is a multiple of 64.
+        let padding = 63 - (10 + header.len()) % 64;
+        header.push_str(&" ".repeat(padding));
+        header.push('\n');
+        let length = u16::try_from(header.len()).map_err(|_| Error::setup("an array of too many dimensions"))?;
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend(length.to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(elements);
+        fs::write(path, bytes).context(|| format!("writing {}", path.display()))
     }
-}
-
-fn write<T: AutoSerialize + Copy>(shape: &[usize], elements: &[T], file: impl Write) -> std::io::Result<()> {
-    let shape: Vec<_> = shape.iter().map(|count| *count as u64).collect();
-    let mut writer = WriteOptions::new().default_dtype().shape(&shape).writer(file).begin_nd()?;
-    writer.extend(elements.iter().copied())?;
-    writer.finish()
 }
 
 /// The array at the start of `bytes` and how many bytes it takes.
@@ -109,23 +108,46 @@ fn parse(bytes: &[u8]) -> std::result::Result<(Array, usize), String> {
 
 /// As [`parse`], for elements of any type.
 fn parse_raw(bytes: &[u8]) -> std::result::Result<(Raw, usize), String> {
-    let mut rest = bytes;
-    let header = NpyHeader::from_reader(&mut rest).map_err(|error| error.to_string())?;
-    let shape: Vec<_> = header.shape().iter().map(|count| *count as usize).collect();
+    let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or("not an npy file")?;
+    let (version, rest) = rest.split_first_chunk::<2>().ok_or("truncated")?;
+    let (header_size, rest) = match version[0] {
+        1 => {
+            let (size, rest) = rest.split_first_chunk().ok_or("truncated")?;
+            (usize::from(u16::from_le_bytes(*size)), rest)
+        }
+        2 | 3 => {
+            let (size, rest) = rest.split_first_chunk().ok_or("truncated")?;
+            (u32::from_le_bytes(*size) as usize, rest)
+        }
+        other => return Err(format!("unknown npy version {other}")),
+    };
+    let header = rest.get(..header_size).ok_or("truncated header")?;
+    let header = std::str::from_utf8(header).map_err(|error| error.to_string())?;
+    let rest = &rest[header_size..];
+    let shape = parse_shape(header)?;
     // Either order is both for an array of one dimension or none, which NumPy may write as column-major.
-    if header.order() == Order::Fortran && shape.len() > 1 {
+    if !header.contains("'fortran_order': False") && shape.len() > 1 {
         return Err("only row-major arrays are read".to_owned());
     }
-    let dtype = header.dtype();
-    let unread = || format!("element type {} is not read", dtype.descr());
-    let DType::Plain(element) = &dtype else { return Err(unread()) };
-    let text = element.to_string();
-    let kind = text.strip_prefix(['<', '|']).ok_or_else(unread)?;
-    let width = element.num_bytes().ok_or_else(unread)?;
+    let descr = after(header, "'descr': '")?.split('\'').next().unwrap_or_default();
+    let kind = descr.strip_prefix(['<', '|']).ok_or_else(|| format!("element type {descr} is not read"))?;
+    let width = kind.get(1..).and_then(|digits| digits.parse::<usize>().ok());
+    let width = width.ok_or_else(|| format!("element type {descr} is not read"))?;
     let size = shape.iter().try_fold(width, |product, &n| product.checked_mul(n)).ok_or("a shape that overflows")?;
     let elements = rest.get(..size).ok_or("truncated elements")?;
     let raw = Raw { shape, kind: kind.to_owned(), bytes: elements.to_vec() };
     Ok((raw, bytes.len() - rest.len() + size))
+}
+
+fn after<'a>(header: &'a str, key: &str) -> std::result::Result<&'a str, String> {
+    let found = header.split_once(key).map(|(_, rest)| rest);
+    found.ok_or_else(|| format!("the header lacks {key}"))
+}
+
+fn parse_shape(header: &str) -> std::result::Result<Vec<usize>, String> {
+    let inside = after(header, "'shape': (")?.split(')').next().unwrap_or_default();
+    let parts = inside.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().map_err(|_| format!("shape ({inside})"))).collect()
 }
 
 /// Elements of `N` bytes each.
@@ -146,6 +168,7 @@ mod tests {
             Array { shape: vec![0, 4], data: Data::I64(vec![]) },
         ] {
             array.write(&path).unwrap();
+            assert_eq!(fs::read(&path).unwrap()[8..10], [118, 0], "the header is padded");
             assert_eq!(Array::read_all(&path).unwrap(), std::slice::from_ref(&array));
             assert_eq!(Raw::read(&path).unwrap().shape, array.shape);
             let twice = [fs::read(&path).unwrap(), fs::read(&path).unwrap()].concat();
@@ -169,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_hostile_shape_is_an_error() {
-        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 2147483648,), }\n";
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 2,), }\n";
         let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
         bytes.extend((header.len() as u16).to_le_bytes());
         bytes.extend(header.as_bytes());
