@@ -16,6 +16,8 @@ mod sysroot;
 mod tracy;
 mod tree;
 
+use std::time::SystemTime;
+
 use crate::error::Result;
 use crate::flavor::Flavor;
 use crate::layout::Layout;
@@ -72,6 +74,7 @@ pub fn sim(layout: &Layout, steps: &Steps) -> Result<()> {
 /// # Errors
 /// As [`sources`], and when a build fails.
 pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
+    let began = SystemTime::now();
     sources(layout, steps)?;
     let _lock = lock::take(layout, steps)?;
     if layout.flavor == Flavor::Portable {
@@ -92,11 +95,15 @@ pub fn everything(layout: &Layout, steps: &Steps, build: Build) -> Result<()> {
         python::ensure_nanobind(layout, steps)?;
         tree::ensure_bindings(layout, steps)?;
     }
-    cmake::ensure(layout, steps, build)
+    cmake::ensure(layout, steps, build)?;
+    match (layout.flavor, build) {
+        (Flavor::Plain, Build::Tools | Build::ToolsAndCts(_)) => fresh::record(layout, began),
+        _ => Ok(()),
+    }
 }
 
 /// Sets up [`everything`] for the tools, for a command that runs one of them. Takes no lock where nothing has changed
-/// since the last time.
+/// since the last set-up of any command.
 ///
 /// # Errors
 /// As [`everything`].
@@ -104,9 +111,7 @@ pub fn tools_to_run(layout: &Layout, steps: &Steps) -> Result<()> {
     if fresh::is_current(layout) {
         return Ok(());
     }
-    let began = std::time::SystemTime::now();
-    everything(layout, steps, Build::Tools)?;
-    fresh::record(layout, began)
+    everything(layout, steps, Build::Tools)
 }
 
 /// Sets up [`sim()`], and Bazel.
