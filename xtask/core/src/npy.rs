@@ -3,6 +3,8 @@
 //! Arrays in NumPy's `.npy` files, as far as IREE's tools read and write them: little-endian, row-major; of elements
 //! `f4`, `i4`, `i8`, or of any type as bytes. Format:
 //! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
+//!
+//! IREE's reader takes no blank behind the last comma of a shape. The crate `npyz` writes one, so this is our own.
 
 use std::fs;
 use std::path::Path;
