@@ -107,7 +107,6 @@ pub fn run(layout: &Layout, steps: &Steps, packages: Packages) -> Result<Tally> 
     // The driver's tests run on the sim that set-up built.
     tests.env("AMDGPU_RS_TEST_HSA", layout.sim_library());
     limit_kernels(&mut tests, KERNEL_LIMIT);
-    limit_programs(&mut tests, PROGRAM_LIMIT);
     let mut tally = run_command("Unit and integration tests", tests, steps)?;
     if packages == Packages::WithoutSim {
         return Ok(tally);
@@ -131,7 +130,8 @@ fn limit_programs(cargo: &mut Command, limit: Duration) {
     ));
 }
 
-fn run_command(name: &str, cargo: Command, steps: &Steps) -> Result<Tally> {
+fn run_command(name: &str, mut cargo: Command, steps: &Steps) -> Result<Tally> {
+    limit_programs(&mut cargo, PROGRAM_LIMIT);
     let (output, log) = steps.step(name, |step| {
         let shown = process::display(&cargo);
         let mut output = Output::default();
