@@ -3,13 +3,14 @@
 //! Builds the test programs with the driver that contains all changes, below `build/mutants`. Cargo builds the driver's
 //! own tests. The linker links IREE's conformance tests from the ordinary build's other parts.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::list::{Mutant, with_branches};
+use super::list::Mutant;
 use super::programs::{Kind, Program, VARIABLE};
+use super::sources::{Crate, FOLDER, Sources, entries};
 use xtask_core::cts;
 use xtask_core::error::{Context, Error, Result};
 use xtask_core::layout::Layout;
@@ -17,7 +18,10 @@ use xtask_core::setup::{self, Build};
 use xtask_core::steps::{Step, Steps};
 use xtask_core::target::Target;
 
-/// Source of the module that the branches call to learn which change is in force.
+/// The crate that IREE links.
+const DRIVER: &str = "amdgpu_rs";
+
+/// Source of the module that the branches call to learn which change is in force. Each crate of the driver has one.
 const MODULE: &str = "
 #[allow(missing_docs)]
 pub mod mutant {
@@ -43,58 +47,56 @@ pub fn tree(layout: &Layout) -> PathBuf {
 ///
 /// # Errors
 /// When the list does not fit the sources, or a file cannot be written.
-pub fn write_tree(layout: &Layout, mutants: &[Mutant]) -> Result<()> {
+pub fn write_tree(layout: &Layout, sources: &Sources, mutants: &[Mutant]) -> Result<()> {
     let tree = tree(layout);
     fs::create_dir_all(&tree).context(|| format!("making {}", tree.display()))?;
     for name in entries(&layout.root)? {
         let link = tree.join(&name);
-        if !matches!(name.to_str(), Some(".git" | "src" | "target")) && !link.exists() {
+        if !matches!(name.to_str(), Some(".git" | FOLDER | "target")) && !link.exists() {
             symlink(layout.root.join(&name), &link).context(|| format!("making {}", link.display()))?;
         }
     }
-    let files: BTreeSet<_> = mutants.iter().map(|mutant| mutant.file.clone()).collect();
-    if let Some(file) = files.iter().find(|file| !file.starts_with("src") || !layout.root.join(file).is_file()) {
-        return Err(Error::setup(format!("mutants of {}, which is no source of the driver", file.display())));
+    let mut texts = sources.with_branches(mutants)?;
+    for Crate { root, .. } in &sources.crates {
+        let text = match texts.remove(root) {
+            Some(text) => text,
+            None => read(&layout.root.join(root))?,
+        };
+        texts.insert(root.clone(), text + &MODULE.replace("VARIABLE", VARIABLE));
     }
-    write_sources(layout, Path::new("src"), mutants)
+    write_sources(layout, Path::new(FOLDER), &texts)
 }
 
-fn write_sources(layout: &Layout, folder: &Path, mutants: &[Mutant]) -> Result<()> {
+/// Writes the files of a folder: those of `texts` with their new texts, all others as they are.
+fn write_sources(layout: &Layout, folder: &Path, texts: &BTreeMap<PathBuf, String>) -> Result<()> {
     let target = tree(layout).join(folder);
     fs::create_dir_all(&target).context(|| format!("making {}", target.display()))?;
     for name in entries(&layout.root.join(folder))? {
         let file = folder.join(name);
         let (from, to) = (layout.root.join(&file), tree(layout).join(&file));
         if from.is_dir() {
-            write_sources(layout, &file, mutants)?;
+            write_sources(layout, &file, texts)?;
             continue;
         }
-        let source = fs::read_to_string(&from).context(|| format!("reading {}", from.display()))?;
-        let mut changed = with_branches(&source, &file, mutants)?;
-        if file == Path::new("src/lib.rs") {
-            changed += &MODULE.replace("VARIABLE", VARIABLE);
-        }
-        if !fs::read_to_string(&to).is_ok_and(|old| old == changed) {
-            fs::write(&to, changed).context(|| format!("writing {}", to.display()))?;
+        let text = texts.get(&file).map_or_else(|| read(&from), |text| Ok(text.clone()))?;
+        if !fs::read_to_string(&to).is_ok_and(|old| old == text) {
+            fs::write(&to, text).context(|| format!("writing {}", to.display()))?;
         }
     }
     Ok(())
 }
 
-/// Names of a folder's entries.
-fn entries(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
-    let context = || format!("reading {}", folder.display());
-    let entries = fs::read_dir(folder).context(context)?;
-    entries.map(|entry| Ok(entry.context(context)?.file_name())).collect()
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).context(|| format!("reading {}", path.display()))
 }
 
 /// Builds the programs: the driver's own tests, and the conformance tests for `target`.
 ///
 /// # Errors
 /// When a build fails, e.g. because a change does not compile.
-pub fn programs(layout: &Layout, steps: &Steps, target: &Target) -> Result<Vec<Program>> {
+pub fn programs(layout: &Layout, steps: &Steps, crates: &[Crate], target: &Target) -> Result<Vec<Program>> {
     setup::everything(layout, steps, Build::Cts(target))?;
-    let mut programs = steps.step("The driver's tests with all mutants", |step| driver_tests(layout, step))?;
+    let mut programs = steps.step("The driver's tests with all mutants", |step| driver_tests(layout, step, crates))?;
     let folder = folder(layout).join("cts");
     steps.step("The conformance tests with all mutants", |step| {
         let library = driver(layout, step)?;
@@ -111,13 +113,14 @@ pub fn programs(layout: &Layout, steps: &Steps, target: &Target) -> Result<Vec<P
 /// Creates the command that runs cargo with `arguments` on the driver with the changes.
 fn cargo(layout: &Layout, arguments: &[&str]) -> std::process::Command {
     let mut cargo = layout.cargo();
-    cargo.current_dir(tree(layout)).args(arguments).args(["--locked", "--package", "amdgpu_rs", "--target-dir"]);
+    cargo.current_dir(tree(layout)).args(arguments).args(["--locked", "--target-dir"]);
     cargo.arg(folder(layout).join("target"));
     cargo
 }
 
-fn driver_tests(layout: &Layout, step: &Step) -> Result<Vec<Program>> {
-    let build = ["test", "--no-run", "--lib", "--tests"];
+fn driver_tests(layout: &Layout, step: &Step, crates: &[Crate]) -> Result<Vec<Program>> {
+    let mut build = vec!["test", "--no-run", "--lib", "--tests"];
+    build.extend(crates.iter().flat_map(|driver| ["--package", &driver.package]));
     step.run(cargo(layout, &build))?;
     // Again, with nothing left to build, for the programs' paths.
     let messages = step.capture(cargo(layout, &[&build[..], &["--message-format=json"]].concat()))?;
@@ -129,14 +132,20 @@ fn driver_tests(layout: &Layout, step: &Step) -> Result<Vec<Program>> {
 fn test_program(message: &str) -> Option<Program> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let path = PathBuf::from(message["executable"].as_str()?);
-    let is_library = message["target"]["kind"].as_array()?.iter().any(|kind| kind == "rlib");
-    let name = if is_library { "unit tests" } else { message["target"]["name"].as_str()? };
-    Some(Program { name: name.to_owned(), path, kind: Kind::Driver })
+    let target = &message["target"];
+    let name = target["name"].as_str()?;
+    let is_library = target["kind"].as_array()?.iter().any(|kind| kind == "lib" || kind == "rlib");
+    let name = match is_library {
+        true if name == DRIVER => "unit tests".to_owned(),
+        true => format!("unit tests of {name}"),
+        false => name.to_owned(),
+    };
+    Some(Program { name, path, kind: Kind::Driver })
 }
 
 /// Builds the driver's static library, for the IREE of the ordinary build.
 fn driver(layout: &Layout, step: &Step) -> Result<PathBuf> {
-    let build = ["rustc", "--lib", "--crate-type", "staticlib"];
+    let build = ["rustc", "--package", DRIVER, "--lib", "--crate-type", "staticlib"];
     let command = |extra: &[&str]| {
         let mut command = cargo(layout, &[&build[..], extra].concat());
         command.env("AMDGPU_RS_IREE_CONFIG", plugin(layout).join("iree_config.txt")).env("CC", "clang-22");
@@ -144,7 +153,7 @@ fn driver(layout: &Layout, step: &Step) -> Result<PathBuf> {
     };
     step.run(command(&[]))?;
     let messages = step.capture(command(&["--message-format=json"]))?;
-    setup::built_library(&String::from_utf8_lossy(&messages), "amdgpu_rs", ".a")
+    setup::built_library(&String::from_utf8_lossy(&messages), DRIVER, ".a")
         .map(PathBuf::from)
         .ok_or_else(|| Error::setup("cargo built no static library of the driver"))
 }
@@ -184,14 +193,15 @@ mod tests {
 
     #[test]
     fn test_programs_are_found_in_cargos_messages() {
-        let program = |kind: &str, executable: &str| {
+        let program = |kind: &str, name: &str, executable: &str| {
             test_program(&format!(
-                r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"queues"}},"executable":{executable}}}"#
+                r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"{name}"}},"executable":{executable}}}"#
             ))
             .map(|program| program.name)
         };
-        assert_eq!(program("test", "\"/t/queues-1\"").as_deref(), Some("queues"));
-        assert_eq!(program("rlib", "\"/t/queues-1\"").as_deref(), Some("unit tests"));
-        assert_eq!(program("rlib", "null"), None);
+        assert_eq!(program("test", "queues", "\"/t/queues-1\"").as_deref(), Some("queues"));
+        assert_eq!(program("rlib", "amdgpu_rs", "\"/t/amdgpu_rs-1\"").as_deref(), Some("unit tests"));
+        assert_eq!(program("lib", "ring", "\"/t/ring-1\"").as_deref(), Some("unit tests of ring"));
+        assert_eq!(program("rlib", "amdgpu_rs", "null"), None);
     }
 }

@@ -10,6 +10,7 @@
 mod build;
 mod list;
 mod programs;
+mod sources;
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use list::Mutant;
 use programs::{Case, Program};
+use sources::Sources;
 use xtask_core::error::{Error, Result};
 use xtask_core::glob;
 use xtask_core::layout::Layout;
@@ -71,8 +73,9 @@ impl Row<'_> {
 /// not detected.
 pub fn run(layout: &Layout, steps: &Steps, filter: &str) -> Result<()> {
     let mut mutants = list::load(&layout.root)?;
-    build::write_tree(layout, &mutants)?;
-    let programs = build::programs(layout, steps, &TARGET.parse().map_err(Error::setup)?)?;
+    let sources = Sources::read(&layout.root)?;
+    build::write_tree(layout, &sources, &mutants)?;
+    let programs = build::programs(layout, steps, &sources.crates, &TARGET.parse().map_err(Error::setup)?)?;
     mutants.retain(|mutant| glob::matches(filter, &mutant.name));
     if mutants.is_empty() {
         return Err(Error::setup(format!("no change's name matches {filter}")));
