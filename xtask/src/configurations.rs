@@ -3,7 +3,6 @@
 //! The conformance tests and the models on the sim with all kinds of GPUs and platforms, which differ in host access to
 //! GPU memory, memory pools, and links between GPUs.
 
-use crate::models;
 use xtask_core::conditions::Conditions;
 use xtask_core::cts::{self, CommandBufferMode};
 use xtask_core::error::{Error, Result};

@@ -10,10 +10,8 @@
 
 mod bad_input;
 mod bazel;
-mod bench;
 mod check;
 mod check_kernel;
-mod check_mutations;
 mod collectives;
 mod commands;
 mod configurations;
@@ -26,7 +24,6 @@ mod hsa_failures;
 mod imports;
 mod libtest;
 mod lock_free;
-mod models;
 mod onnx;
 mod probes;
 mod profile;

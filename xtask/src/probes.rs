@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::bench::Drivers;
+use bench::Drivers;
 use xtask_core::error::{Context, Error, Result};
 use xtask_core::flavor::Flavor;
 use xtask_core::glob;

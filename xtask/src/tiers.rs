@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::libtest::{self, Packages};
 use crate::{
-    bad_input, bazel, bench, collectives, configurations, examples, hsa_failures, models, onnx, probes, profile,
-    replay, soak, triton, tutorials,
+    bad_input, bazel, collectives, configurations, examples, hsa_failures, onnx, probes, profile, replay, soak, triton,
+    tutorials,
 };
 use sim_verify::{isa, kernels};
 use xtask_core::conditions::Conditions;

@@ -3,7 +3,6 @@
 //! `cargo xtask bench`: arguments and set-up.
 
 use super::conclude;
-use crate::bench;
 use xtask_core::error::Result;
 use xtask_core::hsa::Hsa;
 use xtask_core::layout::Layout;

@@ -2,7 +2,7 @@
 
 //! `cargo xtask check-mutations`: arguments and set-up.
 
-use crate::check_mutations;
+use sim_verify::mutations;
 use xtask_core::error::Result;
 use xtask_core::layout::Layout;
 use xtask_core::setup;
@@ -28,6 +28,6 @@ impl Arguments {
     /// When set-up fails, or the command or its tests do.
     pub fn perform(self, layout: &Layout, steps: &Steps) -> Result<()> {
         setup::everything(layout, steps, Build::Tools)?;
-        check_mutations::run(layout, steps, &targets_or(self.target, &check_mutations::TARGETS)?, &self.model)
+        mutations::run(layout, steps, &targets_or(self.target, &mutations::TARGETS)?, &self.model)
     }
 }

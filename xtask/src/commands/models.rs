@@ -3,7 +3,7 @@
 //! `cargo xtask models`: arguments and set-up.
 
 use super::{HsaOption, conclude};
-use crate::{configurations, models, onnx, tiers};
+use crate::{configurations, onnx, tiers};
 use xtask_core::conditions::Conditions;
 use xtask_core::error::Result;
 use xtask_core::layout::Layout;

@@ -3,7 +3,7 @@
 //! `cargo xtask probes`: arguments and set-up.
 
 use super::conclude;
-use crate::{bench, probes};
+use crate::probes;
 use xtask_core::error::Result;
 use xtask_core::flavor::Flavor;
 use xtask_core::layout::Layout;

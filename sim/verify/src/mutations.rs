@@ -13,7 +13,7 @@ use std::process::Command;
 
 use amdgpu_code_object::CodeObject;
 
-use crate::models::{Model, read_models};
+use models::{Model, read_models};
 use xtask_core::conditions::Conditions;
 use xtask_core::error::{Context, Error, Result};
 use xtask_core::hsa::Hsa;

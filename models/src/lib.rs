@@ -26,6 +26,7 @@ struct File {
     model: Vec<Model>,
 }
 
+/// A model of the list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
@@ -556,7 +557,7 @@ mod tests {
 
     #[test]
     fn models_for_several_gpus_run_on_the_machines_that_have_them() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/models.toml");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models.toml");
         let models = read_file(&path).unwrap();
         let names = |target: &str, hsa: &Hsa| {
             let runs = Run::all(&models, &target.parse().unwrap(), hsa).unwrap();
@@ -585,7 +586,7 @@ mod tests {
 
     #[test]
     fn the_models_file_is_well_formed() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/models.toml");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models.toml");
         let models = read_file(&path).unwrap();
         assert!(!models.is_empty());
         for model in models {
