@@ -2,7 +2,7 @@
 #
 # Written by `cargo xtask device-binaries --rebuild` from crates/device-build/src/targets.rs.
 
-# What AMDGPU_RS_DEVICE_BINARY_TARGETS may name.
+# Values of AMDGPU_RS_DEVICE_BINARY_TARGETS.
 set(AMDGPU_RS_DEVICE_BINARY_SELECTORS
   default
   all

@@ -99,7 +99,7 @@ const GENERATED: &str = "\
 fn cmake_list() -> String {
     let names: String = device_build::selectors().iter().map(|name| format!("  {name}\n")).collect();
     format!(
-        "{GENERATED}\n# What AMDGPU_RS_DEVICE_BINARY_TARGETS may name.\nset(AMDGPU_RS_DEVICE_BINARY_SELECTORS\n{names})\n"
+        "{GENERATED}\n# Values of AMDGPU_RS_DEVICE_BINARY_TARGETS.\nset(AMDGPU_RS_DEVICE_BINARY_SELECTORS\n{names})\n"
     )
 }
 
@@ -111,7 +111,7 @@ fn bazel_list() -> String {
 }
 
 const TABLES_BEGIN: &str = "<!-- written by `cargo xtask device-binaries --rebuild` -->\n";
-const TABLES_END: &str = "<!-- end of what is written -->\n";
+const TABLES_END: &str = "<!-- end of the written part -->\n";
 
 /// Returns the README's text with new tables. `prebuilt` is the folder with the code objects.
 fn with_tables(readme: &str, prebuilt: &Path) -> Result<String> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! ROCR's behaviour, row by row of `docs/sim/rocr.md`, which names these tests. Each test starts the runtime anew, as
-//! one release or another.
+//! ROCR's behaviour, entry by entry of `docs/sim/rocr.md`, which names these tests. Each test starts the runtime anew,
+//! as one release or another.
 
 mod code;
 #[path = "../common/mod.rs"]
