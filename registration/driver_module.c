@@ -19,90 +19,103 @@
 //===----------------------------------------------------------------------===//
 
 IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
-               "Where to look for the HSA runtime (directory or file), and "
-               "nowhere else. Can be repeated.");
+               "Directory or file of the HSA runtime (libhsa-runtime64.so.1). No "
+               "other place is searched. Repeatable.");
 
+// begin: options
+// Made from src/core/gpu/options.rs: UPDATE_DOCS=1 cargo test --lib options_of_the
 // X(key, help): whole numbers; 0 leaves the default.
-#define AMDGPU_RS_NUMBER_FLAGS(X)                                              \
-  X(host_block_pool_small_size,                                                \
-    "Bytes of the largest vector that a queue keeps of an operation for "      \
-    "those to come: a power of two; 0 for the default.")                       \
-  X(host_block_pool_large_size,                                                \
-    "Bytes of which file transfers through staging memory move 64 times as "   \
-    "much at a time: a power of two; 0 for the default.")                      \
-  X(host_block_pool_command_buffer_size,                                       \
-    "Bytes; of a command buffer that is over, memory is kept for others "      \
-    "unless it is more than 32 times as much: a power of two; 0 for the "      \
-    "default.")                                                                \
-  X(device_block_pool_small_size,                                              \
-    "Bytes of blocks for kernel arguments of command buffers with few: a "     \
-    "power of two.")                                                           \
-  X(device_block_pool_small_capacity,                                          \
-    "How many of them are allocated at a time.")                               \
-  X(device_block_pool_large_size,                                              \
-    "Bytes of blocks for those of other command buffers: a power of two.")     \
-  X(device_block_pool_large_capacity,                                          \
-    "How many of them are allocated at a time.")                               \
-  X(default_pool_range_length,                                                 \
-    "Bytes of a range of the default queue-allocation pool of each GPU; 0 "    \
-    "for the default.")                                                        \
-  X(default_pool_alignment,                                                    \
-    "Least alignment in the default pool: a power of two; 0 for the default.") \
-  X(default_pool_frontier_capacity,                                            \
-    "Death-frontier entries kept per free block of the default pool; 0 for "   \
-    "the default.")                                                            \
-  X(wait_active_for_ns,                                                        \
-    "Nanoseconds to spin before a wait blocks. Not implemented: must be 0.")   \
-  X(hardware_queues_per_gpu,                                                   \
-    "Hardware queues made on each GPU; 0 for the default.")                    \
-  X(aql_queue_capacity,                                                        \
-    "Packets in the AQL ring of each hardware queue: a power of two; 0 for "   \
-    "the default.")                                                            \
-  X(kernarg_capacity,                                                          \
-    "64-byte blocks in the kernarg ring of each queue: a power of two; 0 for " \
-    "the default.")                                                            \
-  X(notification_capacity,                                                     \
-    "Entries of the notification ring of each queue: a power of two; 0 for "   \
-    "the default.")                                                            \
-  X(collective_timeout,                                                        \
-    "Seconds for which a collective waits for another rank; 0 for the "        \
-    "default.")
+#define AMDGPU_RS_NUMBER_FLAGS(X) \
+  X(host_block_pool_small_size, \
+    "Size of the largest vector that a queue caches for reuse: a power of " \
+    "two of at least 4096. 0 is the default, 8192.") \
+  X(host_block_pool_large_size, \
+    "Size of staging blocks: a file transfer through staging memory moves " \
+    "64 of them at a time. A power of two of at least 65536. 0 is the " \
+    "default, 65536.") \
+  X(host_block_pool_command_buffer_size, \
+    "Size of blocks of recordings: a released command buffer's host memory " \
+    "is cached for reuse up to 32 of them, and freed beyond that. A power " \
+    "of two of at least 256. 0 is the default, 131072.") \
+  X(device_block_pool_small_size, \
+    "Size of the blocks for kernel arguments of small command buffers: a " \
+    "power of two of at least 1024. 0 is the default, 32768.") \
+  X(device_block_pool_small_capacity, \
+    "Number of small blocks that are allocated at a time. 0 is the " \
+    "default, 128.") \
+  X(device_block_pool_large_size, \
+    "Size of the blocks for kernel arguments of larger command buffers: a " \
+    "power of two of at least 65536. Arguments beyond that size have an " \
+    "allocation of their own. 0 is the default, 262144.") \
+  X(device_block_pool_large_capacity, \
+    "Number of large blocks that are allocated at a time. 0 is the " \
+    "default, 16.") \
+  X(default_pool_range_length, \
+    "Length of a range of the default queue-allocation pool of each GPU. 0 " \
+    "is the default, 67108864.") \
+  X(default_pool_alignment, \
+    "Least alignment in the default pool: a power of two of at least 16. 0 " \
+    "is the default, 256.") \
+  X(default_pool_frontier_capacity, \
+    "Death-frontier entries of each free block of the default pool, at " \
+    "least one for each queue: at most 255. 0 is the default, 8.") \
+  X(wait_active_for_ns, \
+    "Time to spin before a wait blocks. Not implemented: must be 0.") \
+  X(hardware_queues_per_gpu, \
+    "Number of hardware queues on each GPU: at most 255, and 64 over all " \
+    "GPUs. 0 is the default, 2.") \
+  X(aql_queue_capacity, \
+    "Packets in the AQL ring of each hardware queue: a power of two. 0 is " \
+    "the default, 65536.") \
+  X(kernarg_capacity, \
+    "64-byte blocks in the kernarg ring of each queue: a power of two, at " \
+    "least twice aql_queue_capacity. 0 is the default, 262144.") \
+  X(notification_capacity, \
+    "Entries of the notification ring of each queue: a power of two. 0 is " \
+    "the default, 1024.") \
+  X(collective_timeout, \
+    "Longest wait of a collective for another rank. 0 is the default, 600.")
 
 // X(key, default, help): words.
-#define AMDGPU_RS_WORD_FLAGS(X)                                               \
-  X(queue_placement, "any",                                                   \
-    "Who schedules queue operations: 'any' (the host), 'host', or 'device' "  \
-    "(not implemented).")                                                     \
-  X(command_buffer_mode, "aql",                                               \
-    "How command buffers are recorded: 'aql' (packets), 'pm4' (resident "     \
-    "streams of commands, where they are nothing but dispatches), or 'auto' " \
-    "(pm4 for long ones on gfx942 and gfx1100, else aql).")                   \
-  X(pm4_command_buffer_publication_mode, "host-copy",                         \
-    "Where the commands of PM4 command buffers are: 'host-copy' (in the "     \
-    "host's memory), 'host-async-copy' (copied to the GPU's, which the end "  \
-    "of recording waits for) or 'host-async-copy-nonblocking' (which the "    \
-    "first execution waits for).")                                            \
-  X(kernarg_memory, "any",                                                    \
-    "Where kernel arguments are: 'any' (the GPU's memory where the host gets " \
-    "at that, else the host's) or 'host'.")                                   \
-  X(collective_engine, "auto",                                                \
-    "Transport of collectives between processes: 'tcp', 'mpi', or 'auto' "    \
-    "(MPI where the process has initialised it for threads, else TCP).")
+#define AMDGPU_RS_WORD_FLAGS(X) \
+  X(queue_placement, "any", \
+    "Scheduler of queue operations. 'any' is the host; 'device' is not " \
+    "implemented. Values: any, host, device.") \
+  X(command_buffer_mode, "aql", \
+    "Form of recorded command buffers: AQL packets, or with 'pm4' resident " \
+    "streams of PM4 commands if they hold dispatches alone. 'auto' is " \
+    "'pm4' for long ones on gfx942 and gfx1100, otherwise 'aql'. Values: " \
+    "aql, pm4, auto.") \
+  X(pm4_command_buffer_publication_mode, "host-copy", \
+    "Memory of the commands of PM4 command buffers: host memory, or a copy " \
+    "in GPU memory. With 'host-async-copy' the end of recording waits for " \
+    "the copy, with 'host-async-copy-nonblocking' the first execution " \
+    "does. Values: host-copy, host-async-copy, host-async-copy-nonblocking.") \
+  X(kernarg_memory, "any", \
+    "Memory of kernel arguments. 'any' is GPU memory if the host can " \
+    "access it, otherwise host memory. Values: any, host.") \
+  X(collective_engine, "auto", \
+    "Transport of collectives between processes. 'auto' is MPI if the " \
+    "process has initialised it for threads, otherwise TCP. 'mpi' " \
+    "initialises MPI if necessary. 'rccl' moves the data by RCCL. Values: " \
+    "auto, tcp, mpi, rccl.")
 
 // X(key, default, help): switches.
-#define AMDGPU_RS_SWITCH_FLAGS(X)                                             \
-  X(preallocate_pools, true,                                                  \
-    "Fills the device block pools when a device is made.")                    \
-  X(exclusive_execution, false,                                               \
-    "Exclusive queue scheduling. Not implemented.")                           \
-  X(force_wait_barrier_defer, false,                                          \
-    "Sends every wait across queues through the host.")                       \
-  X(hip_device_id, true,                                                      \
-    "Runs modules compiled for IREE's target 'hip', too: the device answers " \
-    "to that id.")                                                            \
-  X(experimental_pm4_command_buffers, false,                                  \
-    "Has command_buffer_mode=auto take pm4 on gfx90a, gfx11 and gfx12.0, "    \
-    "too, where nobody is known to have tried it.")
+#define AMDGPU_RS_SWITCH_FLAGS(X) \
+  X(preallocate_pools, true, \
+    "Fills the device block pools when a device is made, not at their " \
+    "first use.") \
+  X(exclusive_execution, false, \
+    "Exclusive queue scheduling. Not implemented.") \
+  X(force_wait_barrier_defer, false, \
+    "Sends every wait across queues through the host.") \
+  X(hip_device_id, true, \
+    "Also runs modules compiled for IREE's target 'hip': the device " \
+    "answers to that id.") \
+  X(experimental_pm4_command_buffers, false, \
+    "Lets command_buffer_mode=auto use PM4 on gfx90a, gfx11 and gfx12.0 " \
+    "too, where no run on hardware is known.")
+// end: options
 
 #define AMDGPU_RS_NUMBER(key, help) \
   IREE_FLAG(int64_t, amdgpu_rs_##key, 0, help);

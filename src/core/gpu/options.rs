@@ -249,7 +249,7 @@ pub const KNOBS: &[Knob] = &[
     Knob {
         key: "libhsa_search_path",
         values: "<directory or file>",
-        help: "Where to look for the HSA runtime (libhsa-runtime64.so.1), and nowhere else. Can be repeated.",
+        help: "Directory or file of the HSA runtime (libhsa-runtime64.so.1). No other place is searched. Repeatable.",
         parse: |options, text| {
             if text.is_empty() {
                 return Err("the path is empty".to_owned());
@@ -265,67 +265,67 @@ pub const KNOBS: &[Knob] = &[
     number!(
         host_block_pool_small_size,
         BYTES,
-        "Largest vector of an operation that a queue caches for reuse: a power of two of at least 4096."
+        "Size of the largest vector that a queue caches for reuse: a power of two of at least 4096."
     ),
     number!(
         host_block_pool_large_size,
         BYTES,
-        "File transfers through staging memory of the host move 64 times as much at a time: a power of two of at least \
-         65536."
+        "Size of staging blocks: a file transfer through staging memory moves 64 of them at a time. A power of two of \
+         at least 65536."
     ),
     number!(
         host_block_pool_command_buffer_size,
         BYTES,
-        "Of a command buffer that is over, memory of the host is kept for others unless it is more than 32 times as \
-         much: a power of two of at least 256."
+        "Size of blocks of recordings: a released command buffer's host memory is cached for reuse up to 32 of them, \
+         and freed beyond that. A power of two of at least 256."
     ),
     number!(
         device_block_pool_small_size,
         BYTES,
-        "Blocks for kernel arguments of command buffers with few: a power of two of at least 1024."
+        "Size of the blocks for kernel arguments of small command buffers: a power of two of at least 1024."
     ),
-    number!(device_block_pool_small_capacity, COUNT, "How many of them are allocated at a time."),
+    number!(device_block_pool_small_capacity, COUNT, "Number of small blocks that are allocated at a time."),
     number!(
         device_block_pool_large_size,
         BYTES,
-        "Blocks for kernel arguments of other command buffers: a power of two of at least 65536. What is larger has \
-         memory of its own."
+        "Size of the blocks for kernel arguments of larger command buffers: a power of two of at least 65536. \
+         Arguments beyond that size have an allocation of their own."
     ),
-    number!(device_block_pool_large_capacity, COUNT, "How many of them are allocated at a time."),
+    number!(device_block_pool_large_capacity, COUNT, "Number of large blocks that are allocated at a time."),
     number!(default_pool_range_length, BYTES, "Length of a range of the default queue-allocation pool of each GPU."),
     number!(default_pool_alignment, BYTES, "Least alignment in the default pool: a power of two of at least 16."),
     number!(
         default_pool_frontier_capacity,
         COUNT,
-        "Death-frontier entries kept per free block of the default pool, at least one for each queue: at most 255."
+        "Death-frontier entries of each free block of the default pool, at least one for each queue: at most 255."
     ),
     choice!(
         queue_placement,
         PLACEMENTS,
         "any|host|device",
-        "Who schedules queue operations. 'any' is the host; 'device' is not implemented."
+        "Scheduler of queue operations. 'any' is the host; 'device' is not implemented."
     ),
     choice!(
         command_buffer_mode,
         MODES,
         "aql|pm4|auto",
-        "How command buffers are recorded: 'pm4' as resident streams of commands where they are nothing but dispatches, \
-         'auto' only long ones, on gfx942 and gfx1100."
+        "Form of recorded command buffers: AQL packets, or with 'pm4' resident streams of PM4 commands if they hold \
+         dispatches alone. 'auto' is 'pm4' for long ones on gfx942 and gfx1100, otherwise 'aql'."
     ),
     choice!(
         pm4_command_buffer_publication_mode,
         PUBLICATIONS,
         "host-copy|host-async-copy|host-async-copy-nonblocking",
-        "Where the commands of PM4 command buffers are: in the host's memory, or copied to the GPU's, which the end of \
-         recording waits for, or the first execution."
+        "Memory of the commands of PM4 command buffers: host memory, or a copy in GPU memory. With 'host-async-copy' \
+         the end of recording waits for the copy, with 'host-async-copy-nonblocking' the first execution does."
     ),
-    switch!(preallocate_pools, "Fills the device block pools when a device is made, not when they are needed."),
+    switch!(preallocate_pools, "Fills the device block pools when a device is made, not at their first use."),
     switch!(exclusive_execution, "Exclusive queue scheduling. Not implemented."),
     switch!(force_wait_barrier_defer, "Sends every wait across queues through the host."),
-    switch!(hip_device_id, "Runs modules compiled for IREE's target 'hip', too: the device answers to that id."),
+    switch!(hip_device_id, "Also runs modules compiled for IREE's target 'hip': the device answers to that id."),
     switch!(
         experimental_pm4_command_buffers,
-        "Has command_buffer_mode=auto take PM4 on gfx90a, gfx11 and gfx12.0, too, where nobody is known to have tried it."
+        "Lets command_buffer_mode=auto use PM4 on gfx90a, gfx11 and gfx12.0 too, where no run on hardware is known."
     ),
     Knob {
         key: "wait_active_for_ns",
@@ -337,13 +337,17 @@ pub const KNOBS: &[Knob] = &[
         },
         show: |options| options.wait_active_for_ns.to_string(),
     },
-    number!(hardware_queues_per_gpu, COUNT, "Hardware queues made on each GPU: at most 255, and 64 over all GPUs."),
+    number!(
+        hardware_queues_per_gpu,
+        COUNT,
+        "Number of hardware queues on each GPU: at most 255, and 64 over all GPUs."
+    ),
     number!(aql_queue_capacity, COUNT, "Packets in the AQL ring of each hardware queue: a power of two."),
     choice!(
         kernarg_memory,
         KERNARG_MEMORIES,
         "any|host",
-        "Where kernel arguments are. 'any' is the GPU's memory where the host gets at that, else the host's."
+        "Memory of kernel arguments. 'any' is GPU memory if the host can access it, otherwise host memory."
     ),
     number!(
         kernarg_capacity,
@@ -355,10 +359,10 @@ pub const KNOBS: &[Knob] = &[
         collective_engine,
         ENGINES,
         "auto|tcp|mpi|rccl",
-        "Transport of collectives between processes. 'auto' is MPI where the process has initialised it for threads, \
-         otherwise TCP; 'mpi' initialises it where nobody has; 'rccl' moves the data by RCCL."
+        "Transport of collectives between processes. 'auto' is MPI if the process has initialised it for threads, \
+         otherwise TCP. 'mpi' initialises MPI if necessary. 'rccl' moves the data by RCCL."
     ),
-    number!(collective_timeout, "<seconds, 0 = default>", "How long a collective waits for another rank."),
+    number!(collective_timeout, "<seconds, 0 = default>", "Longest wait of a collective for another rank."),
 ];
 
 impl Options {

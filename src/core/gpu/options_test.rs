@@ -149,14 +149,24 @@ fn the_help_of_hardware_queues_has_the_most_that_a_device_has() {
     assert!(knob.help.contains(&format!("{MAX_QUEUES} over all GPUs")), "{}", knob.help);
 }
 
+/// Compares `made` with the text between two marks of a file below the project's root, or writes it if `UPDATE_DOCS` is
+/// set.
+fn check_generated(path: &str, begin: &str, end: &str, made: &str) {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let text = std::fs::read_to_string(&file).expect(path);
+    let (before, rest) = text.split_once(begin).expect(begin);
+    let (_, after) = rest.split_once(end).expect(end);
+    let made = [before, begin, made, end, after].concat();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&file, made).expect(path);
+        return;
+    }
+    assert!(text == made, "{path} is stale; UPDATE_DOCS=1 cargo test --lib options_of_the writes it");
+}
+
 /// The list of options in the book is made from [`KNOBS`]; `UPDATE_DOCS=1` writes it.
 #[test]
-fn options_page_has_every_option_as_it_is() {
-    const MARKS: [&str; 2] = ["<!-- begin: options -->\n", "<!-- end: options -->\n"];
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/using/options.md");
-    let page = std::fs::read_to_string(&path).expect("the page of options");
-    let (before, rest) = page.split_once(MARKS[0]).expect("a mark where the list begins");
-    let (_, after) = rest.split_once(MARKS[1]).expect("a mark where the list ends");
+fn options_of_the_page_are_the_drivers() {
     let mut list = String::new();
     for knob in KNOBS {
         let default = match knob.default() {
@@ -165,10 +175,48 @@ fn options_page_has_every_option_as_it_is() {
         };
         list.push_str(&format!("* **`{}`** = `{}`, {default}\\\n  {}\n", knob.key, knob.values, knob.help));
     }
-    let made = [before, MARKS[0], "\n", &list, "\n", MARKS[1], after].concat();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &made).expect("writing the page of options");
-        return;
+    let list = format!("\n{list}\n");
+    check_generated("docs/using/options.md", "<!-- begin: options -->\n", "<!-- end: options -->\n", &list);
+}
+
+/// The flags of IREE's tools are made from [`KNOBS`], with the help that `--help` prints; `UPDATE_DOCS=1` writes them.
+#[test]
+fn options_of_the_flags_are_the_drivers() {
+    // Pieces of a C string of at most 70 characters, in lines that a macro continues.
+    let literal = |text: &str| {
+        let mut lines = vec![String::new()];
+        for word in text.split_inclusive(' ') {
+            if lines.last().is_some_and(|line| line.len() + word.len() > 70) {
+                lines.push(String::new());
+            }
+            lines.last_mut().expect("a line").push_str(word);
+        }
+        lines.iter().map(|line| format!(" \\\n    {line:?}")).collect::<String>()
+    };
+    let [mut numbers, mut words, mut switches] =
+        ["NUMBER", "WORD", "SWITCH"].map(|kind| format!("#define AMDGPU_RS_{kind}_FLAGS(X)"));
+    for knob in KNOBS.iter().filter(|knob| knob.key != "libhsa_search_path") {
+        let (key, default) = (knob.key, knob.default());
+        match knob.values {
+            "true|false" => switches += &format!(" \\\n  X({key}, {default},{})", literal(knob.help)),
+            values if values.starts_with('<') => {
+                let help = match default.as_str() {
+                    "0" => knob.help.to_owned(),
+                    default => format!("{} 0 is the default, {default}.", knob.help),
+                };
+                numbers += &format!(" \\\n  X({key},{})", literal(&help));
+            }
+            values => {
+                let help = format!("{} Values: {}.", knob.help, values.replace('|', ", "));
+                words += &format!(" \\\n  X({key}, {default:?},{})", literal(&help));
+            }
+        }
     }
-    assert!(page == made, "docs/using/options.md is stale; UPDATE_DOCS=1 cargo test --lib options_page writes it");
+    let made = format!(
+        "// Made from src/core/gpu/options.rs: UPDATE_DOCS=1 cargo test --lib options_of_the\n\
+         // X(key, help): whole numbers; 0 leaves the default.\n{numbers}\n\n\
+         // X(key, default, help): words.\n{words}\n\n\
+         // X(key, default, help): switches.\n{switches}\n"
+    );
+    check_generated("registration/driver_module.c", "// begin: options\n", "// end: options\n", &made);
 }
