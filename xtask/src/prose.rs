@@ -8,13 +8,14 @@ use crate::docs;
 use xtask_core::error::{Error, Result};
 
 /// Beginnings that doc lines must not have, with the advice for each.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 7] = [
     ("The same", "repeat the noun, and say what differs"),
     ("Those", "repeat the noun"),
     ("See there", "repeat the sentence, or link to the item by its name"),
     ("What", "name the thing: `Target ID of the code`, not `What the code was compiled for`"),
     ("Who", "name the actor: `Thread that rings the doorbell`"),
     ("That of", "repeat the noun"),
+    ("Whether", "say the condition: `True if the queue has stopped`"),
 ];
 
 /// Checks the doc comments of the Rust sources below `root`.
@@ -64,9 +65,14 @@ mod tests {
             "    /// See there.",
             "    /// The same, in bytes.",
         ];
-        let text =
-            [&text[..], &["/// That of the ring.", "/// A thread.", "/// Who rings the doorbell."]].concat().join("\n");
-        let expected = [(1, "What"), (3, "Those"), (5, "See there"), (6, "The same"), (7, "That of"), (9, "Who")];
+        let text = [
+            &text[..],
+            &["/// That of the ring.", "/// A thread.", "/// Who rings the doorbell.", "/// Whether it rang."],
+        ]
+        .concat()
+        .join("\n");
+        let expected =
+            [(1, "What"), (3, "Those"), (5, "See there"), (6, "The same"), (7, "That of"), (9, "Who"), (10, "Whether")];
         assert_eq!(lines(&text), expected);
     }
 
