@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What is measured.
+// The measured cases.
 
 #ifndef AMDGPU_RS_BENCHES_CASES_H_
 #define AMDGPU_RS_BENCHES_CASES_H_
@@ -37,7 +37,7 @@ typedef struct case_t {
   // Dispatches in a command buffer or model, and whether a command buffer's bindings come from a table.
   uint32_t dispatches;
   bool has_table;
-  // What the device is profiled for meanwhile.
+  // Data families that the device is profiled for meanwhile.
   iree_hal_device_profiling_data_families_t profiled;
   // Whether |submit| records, and submits nothing.
   bool is_recording;

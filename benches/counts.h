@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a thread does, exactly: it is single-stepped, and each instruction looked
+// The exact work of a thread: it is single-stepped, and each instruction looked
 // at before it runs. That needs neither hardware counters nor a right to trace,
 // and takes some microseconds an instruction (more in a virtual machine).
 
@@ -18,14 +18,14 @@ typedef struct counts_t {
   // Calls of malloc and its kin.
   uint64_t allocations;
   uint64_t system_calls;
-  // From outside of the library. What runs in it is the sim's, and not counted.
+  // From outside of the library. Code inside of it is the sim's, and not counted.
   uint64_t hsa_calls;
 } counts_t;
 
 // Makes counting possible. |hsa_address| is in the HSA library that is in use.
 iree_status_t counts_initialize(const void* hsa_address);
 
-// Counts what the calling thread does until counts_end, one thread at a time. It
+// Counts the calling thread's work until counts_end, one thread at a time. It
 // may not block SIGTRAP meanwhile, as creating a thread does: that ends the process.
 void counts_begin(void);
 counts_t counts_end(void);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The least that a host thread has to do for an operation: the packets, the
-// kernel arguments, a record for who completes it, and the doorbell, all in
-// memory of the host. Nobody else submits, nothing is retained, rings never
-// fill. What a driver costs more is for what a HAL promises.
+// kernel arguments, a completion record, and the doorbell, all in
+// memory of the host. No other thread submits, nothing is retained, rings never
+// fill. A driver's further cost is for the promises of a HAL.
 
 #ifndef AMDGPU_RS_BENCHES_FLOOR_H_
 #define AMDGPU_RS_BENCHES_FLOOR_H_

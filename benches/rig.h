@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A driver's device with what the benchmark's cases work on. Everything goes
+// A driver's device with the objects of the benchmark's cases. Everything goes
 // through IREE's HAL API, so that it is the same for each driver.
 
 #ifndef AMDGPU_RS_BENCHES_RIG_H_
@@ -18,11 +18,11 @@ enum {
   RIG_LARGE_BUFFER_SIZE = 1 << 20,
 };
 
-// A hardware queue and the timeline of what is submitted to it.
+// A hardware queue and the timeline of its submissions.
 typedef struct stream_t {
   iree_hal_queue_affinity_t affinity;
   iree_hal_semaphore_t* semaphore;
-  // What the newest submission signals.
+  // The value that the newest submission signals.
   uint64_t value;
 } stream_t;
 
@@ -34,7 +34,7 @@ typedef struct rig_t {
   uint32_t queues;
   iree_hal_device_t* device;
   iree_hal_device_group_t* group;
-  // What the device is profiled for, if it is.
+  // Data families that the device is profiled for; none without a profile.
   iree_hal_device_profiling_data_families_t profiled;
   // The kernels of kernels.cl, and the one in use.
   iree_hal_executable_t* executable;
@@ -42,7 +42,7 @@ typedef struct rig_t {
   iree_hal_buffer_t* buffers[RIG_BUFFERS];
   iree_hal_buffer_t* large_buffers[2];
   stream_t streams[RIG_STREAMS];
-  // What is replayed, in the cases that do.
+  // The command buffer of the cases that replay one.
   iree_hal_command_buffer_t* program;
   // The model that is called, in the cases that do, with its arguments but for the fences, and room for results.
   iree_vm_instance_t* instance;
@@ -65,11 +65,11 @@ iree_status_t rig_make_buffers(rig_t* rig);
 // becomes another one, and its queues must be idle.
 iree_status_t rig_use(rig_t* rig, uint32_t bindings, uint32_t queues);
 
-// Has the device profiled for |families| and no others, or not at all. What profiles say goes nowhere. Queues must be
+// Has the device profiled for |families| and no others, or not at all. Profile data is discarded. Queues must be
 // idle.
 iree_status_t rig_profile(rig_t* rig, iree_hal_device_profiling_data_families_t families);
 
-// Writes what a profile says of what has ended, if there is one.
+// Writes the profile data of finished work, if there is a profile.
 iree_status_t rig_flush(rig_t* rig);
 
 // Loads |folder|'s module `chain-<dispatches>.vmfb` in the place of any other.

@@ -370,7 +370,7 @@ static iree_status_t run_case(const case_t* self, const options_t* options, cons
     IREE_RETURN_IF_ERROR(warm_up(self, &rigs[i], &is_refused[i]), "%s of %s", self->name, rigs[i].driver);
   }
   for (int repetition = 0; repetition < repetitions; ++repetition) {
-    // In turns, so that what changes meanwhile on the machine changes for all.
+    // In turns, so that changes of the machine's state affect all drivers.
     for (int i = 0; i < options->driver_count; ++i) {
       if (is_refused[i]) continue;
       IREE_RETURN_IF_ERROR(measure(self, options, sim, &rigs[i]), "%s of %s", self->name, rigs[i].driver);
@@ -433,7 +433,7 @@ static int64_t resident_bytes(void) {
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-// What starting a driver costs.
+// The cost of starting a driver.
 static iree_status_t measure_start(const options_t* options, rig_t* rig) {
   const case_t* first = NULL;
   for (iree_host_size_t i = 0; i < case_count; ++i) {

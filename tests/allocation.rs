@@ -29,7 +29,7 @@ fn take(rig: &Rig, pool: &HalRef<OneBlock>, queue: u64, done: &SemaphoreRef, fla
     rig.alloca_from(pool.as_raw(), queue, &[], &[(done, 1)], (SIZE, flags))
 }
 
-/// Returns when `condition` holds; what would wait forever fails.
+/// Returns when `condition` holds, and panics if it does not come true.
 fn until(description: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -38,7 +38,7 @@ fn until(description: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Bytes of what these tests allocate.
+/// Bytes of each allocation of these tests.
 const SIZE: usize = 4096;
 
 /// Bytes of GPU memory that buffers have held so far: at most at a time, in all, and given back.
@@ -55,7 +55,7 @@ fn device_bytes(rig: &Rig) -> [usize; 3] {
 #[test]
 fn statistics_count_queue_allocations_while_they_have_memory() {
     const LARGE: usize = 4 << 20;
-    // What is larger than a range has memory of its own.
+    // An allocation larger than a range has memory of its own.
     let rig = Rig::with(&[("default_pool_range_length", "1048576")]);
     let done = rig.semaphore();
     assert_eq!(device_bytes(&rig), [0, 0, 0], "pools that nobody has taken from");
@@ -66,7 +66,7 @@ fn statistics_count_queue_allocations_while_they_have_memory() {
     rig.dealloca(1, &[], &[(&done, 3)], &large).unwrap();
     wait(&done, 3).unwrap();
     assert_eq!(device_bytes(&rig), [SIZE + LARGE, SIZE + LARGE, LARGE]);
-    // One that nobody deallocates goes with its buffer.
+    // Without a deallocation, the memory goes with its buffer.
     drop(waiting);
     assert_eq!(device_bytes(&rig), [SIZE + LARGE, SIZE + LARGE, SIZE + LARGE]);
     drop(large);
@@ -199,7 +199,7 @@ fn another_queue_waits_for_memory_that_it_does_not_come_after() {
     assert_eq!(address(&second).unwrap(), start);
 }
 
-/// The pool keeps its block until the last use is over, cannot grow, and tells of releases only: who waits is woken
+/// The pool keeps its block until the last use is over, cannot grow, and reports releases only: a waiter is woken
 /// when the block comes back, too early, and once more when its last use is over.
 #[test]
 fn an_allocation_that_is_woken_too_early_is_woken_again() {
@@ -220,7 +220,7 @@ fn an_allocation_that_is_woken_too_early_is_woken_again() {
     assert_eq!(address(&second).unwrap(), start);
 }
 
-/// Nobody else holds the pool or the buffer, and the pool would fail as it goes with its block taken.
+/// The operation alone holds the pool and the buffer, and the pool would fail as it goes with its block taken.
 #[test]
 fn a_pool_stays_while_an_allocation_of_it_is_under_way() {
     let rig = Rig::new();
@@ -232,7 +232,7 @@ fn a_pool_stays_while_an_allocation_of_it_is_under_way() {
     wait(&done, 1).unwrap();
 }
 
-/// The queue comes after the last use of what it takes, but that is not over.
+/// The queue takes memory whose last use precedes it, but is not over.
 #[test]
 fn memory_that_an_allocation_could_not_use_goes_back_with_what_its_queue_is_at() {
     let rig = Rig::new();
@@ -344,7 +344,7 @@ fn memory_that_many_queues_gave_back_is_used_again() {
     drop(all);
 }
 
-/// Tensors that turn out empty go through what full ones do, and nothing changes.
+/// Empty tensors take the same steps as full ones, and nothing changes.
 #[test]
 fn every_operation_takes_empty_buffers() {
     let rig = Rig::new();

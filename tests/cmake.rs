@@ -19,7 +19,7 @@ set(CMAKE_CURRENT_SOURCE_DIR \"${DRIVER}\")
 include(\"${DRIVER}/build_support/cargo.cmake\")
 ";
 
-/// Keeps what it is told in files beside itself, and makes what is asked of it.
+/// Writes its arguments to files beside itself, and makes the requested output.
 const CARGO: &str = "#!/bin/sh
 folder=${0%/*}
 if [ \"$1\" = --version ]; then echo cargo 99.0.0; exit; fi
@@ -117,7 +117,7 @@ fn a_named_platform_goes_to_cargo() {
     assert_eq!(told.variable("CC_x86_64_unknown_linux_gnu"), "/usr/bin/some-cc");
 }
 
-/// Build scripts run on the host: its compilers stay what they are.
+/// Build scripts run on the host: its compilers stay unchanged.
 #[test]
 fn a_toolchain_for_another_platform_is_cargos_too() {
     let definitions = [

@@ -85,8 +85,7 @@ fn a_refused_dispatch_asks_nothing_of_the_table() {
     assert_eq!(rig.read(&buffer, 8, 1), [7]);
 }
 
-/// A recording larger than the rings goes in parts. What is wrong with a late command is found before the first part
-/// runs.
+/// A recording larger than the rings goes in parts. An error of a late command is found before the first part runs.
 #[test]
 fn a_long_recording_runs_whole_or_not_at_all() {
     let rig = Rig::with(&[("aql_queue_capacity", "64"), ("kernarg_capacity", "128"), ("notification_capacity", "64")]);

@@ -125,8 +125,8 @@ fn an_allocation_comes_after_what_its_queue_has_waited_for() {
     });
 }
 
-/// The last of several waits is for another GPU, which has written what this one has in its L2, read by a queue of its
-/// own after the first wait was over.
+/// The last of several waits is for another GPU, which has written memory that this GPU's L2 holds, since one of its
+/// queues read it after the first wait.
 #[test]
 fn each_wait_makes_what_another_gpu_wrote_visible() {
     passes_alone("each_wait_makes_what_another_gpu_wrote_visible", "gfx942,gfx942", || {
@@ -155,7 +155,7 @@ fn each_wait_makes_what_another_gpu_wrote_visible() {
 fn check_memory(rig: &Rig) {
     const SIZE: usize = 4096;
     const TURNS: u64 = 16;
-    // In the only block that the pool has, and only for those who come after its last use.
+    // In the only block that the pool has, and only for operations after its last use.
     let pool = OneBlock::new(rig, Policy::Waitable, SIZE);
     let (long, results, done) = (rig.buffer(16 << 20), rig.buffer(4 * TURNS as usize), rig.semaphore());
     rig.fill(2, &[], &[(&done, 1)], &long, (0, 16 << 20), &[1]).unwrap();

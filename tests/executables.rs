@@ -101,7 +101,7 @@ fn questions_about_formats_cost_the_same_however_many_there_are() {
     assert!(times[9] < 6.0 * times[1], "CPU time of ten times 4,000 questions: {times:?} s");
 }
 
-/// Runs `add` of an executable on a queue: `target` becomes `source` and what is added to it.
+/// Runs `add` of an executable on a queue: `target` becomes `source` plus the executable's addend.
 fn add(rig: &Rig, queue: u64, executable: &ExecutableRef, [target, source]: [&BufferRef; 2]) -> Result<u32> {
     let done = rig.semaphore();
     rig.dispatch(queue, &[], &[(&done, 1)], (executable, "add"), &100_u32.to_le_bytes(), &[target, source])?;
@@ -136,7 +136,7 @@ fn an_executable_is_on_the_gpus_of_its_affinity() {
     });
 }
 
-/// Where what is loaded is on the GPU, executable by executable.
+/// Load addresses on the GPU, executable by executable.
 fn loads(rig: &Rig, prepare: impl FnOnce() -> Vec<ExecutableRef>) -> Vec<i64> {
     let sink = Sink::new();
     sink.begin(rig, raw::IREE_HAL_DEVICE_PROFILING_DATA_EXECUTABLE_METADATA).unwrap();
@@ -160,7 +160,7 @@ fn executables_of_the_same_bytes_are_loaded_once() {
     let first = loads(&rig, prepare_some);
     assert_eq!(first.len(), 40);
     assert!(first.iter().all(|place| *place == first[0]), "{first:?}");
-    // It is loaded again when nobody is left, and stays while somebody is.
+    // The code is loaded again after the last executable is gone, and stays while one is left.
     let kept = rig.executable(KERNELS).unwrap();
     drop(prepare_some());
     let (target, done) = (rig.buffer(8), rig.semaphore());

@@ -73,7 +73,7 @@ fn one_failed_wait_of_many_is_enough() {
     assert_eq!(rig.read(&buffer, 0, 4), [9; 4]);
 }
 
-/// The host fails a semaphore whose submission is on its way: nobody waits for it in vain, and the queue goes on.
+/// The host fails a semaphore whose submission is on its way: its waiters return, and the queue goes on.
 #[test]
 fn a_semaphore_that_fails_before_its_signal_stays_failed() {
     let rig = Rig::new();

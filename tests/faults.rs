@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Kernels that go wrong and executables that do not fit: what a program sees of them.
+//! Errors that a program sees of kernels that go wrong and of executables that do not fit.
 
 mod support;
 
@@ -285,7 +285,7 @@ impl Sim {
     }
 }
 
-/// A reset is announced to nobody's queue. Idle devices are lost as well, and later calls say why.
+/// No queue is told of a reset. Idle devices are lost as well, and later calls say why.
 #[test]
 fn a_reset_loses_the_devices_of_its_gpu() {
     let said = passes_alone("a_reset_loses_the_devices_of_its_gpu", "gfx1100,gfx1100", || {

@@ -62,7 +62,7 @@ fn queues_wait_for_each_other_on_the_host_on_gfx908() {
     });
 }
 
-/// Transfers of 4 and 8 bytes, many of them before the first one runs, and what of them is packets with commands.
+/// Transfers of 4 and 8 bytes, many of them before the first one runs. Returns the number of packets with commands.
 fn small_transfers() -> Option<u64> {
     // SAFETY: nothing else runs in this process while there is no device.
     unsafe { std::env::set_var("HSA_SIM_MEMORY", "strict") };

@@ -282,7 +282,7 @@ fn link(
     queue(rig, (&[(timeline, value - 1)], &[(timeline, value)]), BLOCKING, [value; 4], function)
 }
 
-/// A call that runs until it is let go, with what `function` does then, and is the first of a timeline.
+/// The first call of a timeline. It runs until it is let go, then calls `function`.
 fn hold(
     rig: &Rig,
     timeline: &SemaphoreRef,

@@ -11,7 +11,7 @@ use hold::{Hold, pass_time};
 use support::recording::{Mode, Recording, direct, indirect};
 use support::{BufferRef, ExecutableRef, Rig, wait, workgroups};
 
-/// A kernel that tells what it was launched with; `testdata/kernels.c` says how it was built.
+/// A kernel that reports its launch; `testdata/kernels.c` has the command that built it.
 const ARGUMENTS: &[u8] = include_bytes!("testdata/kernels.gfx1100.co");
 
 const DYNAMIC: u32 = raw::IREE_HAL_DISPATCH_FLAG_DYNAMIC_INDIRECT_ARGUMENTS;
@@ -55,7 +55,7 @@ impl Setup {
         )
     }
 
-    /// The kernargs of a launch that reports `report`, the second of which is what the implicit argument says.
+    /// The kernargs of a launch that reports `report`, the second of which is the implicit argument's value.
     fn kernargs(&self, [value, count]: Report) -> [u8; SIZE] {
         let mut kernargs = [0; SIZE];
         kernargs[..8].copy_from_slice(&self.rig.device_address(&self.target).to_le_bytes());
@@ -87,7 +87,7 @@ fn a_queue_dispatch_takes_its_arguments_from_a_buffer() {
         let setup = Setup::new();
         let (rig, arguments, done) = (&setup.rig, setup.parameters(64 + SIZE), setup.rig.semaphore());
         rig.write(&arguments, 64, &setup.kernargs([value, 9]));
-        // Constants are ignored, and nobody writes the implicit arguments: there are 2 workgroups, not 9.
+        // Constants are ignored, and the implicit arguments are not written: there are 2 workgroups, not 9.
         let reference = direct(&arguments, 64, SIZE);
         let constants = [0xFF; 4];
         rig.dispatch_with(1, &[], &[(&done, 1)], setup.kernel(), workgroups(2), &constants, &[reference], flags)
@@ -98,7 +98,7 @@ fn a_queue_dispatch_takes_its_arguments_from_a_buffer() {
     }
 }
 
-/// The arguments are read after what the dispatch waits for: a copy that was itself submitted behind a gate. They are
+/// The arguments are read after the dispatch's wait for a copy, which was itself submitted behind a gate. They are
 /// kept until then.
 #[test]
 fn arguments_are_those_that_an_earlier_copy_wrote() {
@@ -173,7 +173,8 @@ fn counts_and_arguments_both_come_from_buffers() {
     assert_eq!(setup.reports(3), [[4, 11]; 3]);
 }
 
-/// A copy, a barrier and the dispatch that takes what was copied, every way of recording and referring to the buffer.
+/// A copy, a barrier and the dispatch that takes the copied arguments, every way of recording and referring to the
+/// buffer.
 #[test]
 fn a_recorded_dispatch_reads_its_arguments_after_the_barrier_before_it() {
     for mode in [Mode::OneShot, Mode::Reusable, Mode::Unvalidated] {
@@ -286,7 +287,7 @@ fn unusable_arguments_are_refused() {
             rig.dispatch_with(1, &[], &signals, setup.kernel(), workgroups(1), &[], bindings, *flags).expect_err(what);
         assert_eq!(refused.code(), *code, "{what}: {refused}");
     }
-    // What only the binding table tells.
+    // Properties that only the binding table gives.
     let recording = Recording::begin(rig, Mode::Reusable, 1);
     recording.dispatch(setup.kernel(), workgroups(1), &[], &[indirect(0, 0, WHOLE_BUFFER)], DYNAMIC).unwrap();
     recording.end();

@@ -15,7 +15,7 @@ use support::{Rig, wait};
 /// A kernel and a variable; `testdata/scenario.c` says how it was built.
 const SCENARIO: &[u8] = include_bytes!("testdata/scenario.gfx1100.co");
 
-/// Counts, for each thread, what it allocates of the sizes that it asks about.
+/// Counts each thread's allocations of the sizes that it asks about.
 struct Counting;
 
 thread_local! {
@@ -30,7 +30,7 @@ impl Counting {
     }
 }
 
-// SAFETY: all is done by the system's allocator; what is counted has no destructor and allocates nothing.
+// SAFETY: all is done by the system's allocator; the counters have no destructor and allocate nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Self::count(layout.size());
@@ -62,7 +62,7 @@ fn allocations(sizes: RangeInclusive<usize>, work: impl FnOnce()) -> usize {
     COUNT.get()
 }
 
-/// An execution keeps its command buffer and what its table binds, in a vector.
+/// An execution retains its command buffer and the buffers of its table in a vector.
 #[test]
 fn the_vectors_of_operations_are_kept_up_to_a_size() {
     const SLOTS: usize = 2000;
@@ -204,7 +204,7 @@ fn handles_of_other_systems_are_refused() {
         (raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD, "OPAQUE_FD"),
         (raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32, "OPAQUE_WIN32"),
     ] {
-        // SAFETY: live objects; all-zero is a handle that nobody looks at.
+        // SAFETY: live objects; all-zero is a handle that is not read.
         unsafe {
             let allocator = rig.allocator();
             let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();

@@ -205,7 +205,7 @@ fn an_argument_that_nobody_provides_is_refused_by_its_name() {
             let text = status.to_string();
             assert!(text.contains(&format!("'nothing' reads the argument {kind}")), "{text}");
         });
-        // Whoever passes all arguments has passed it.
+        // A caller that passes all arguments has passed it.
         let (done, flags) = (rig.semaphore(), raw::IREE_HAL_DISPATCH_FLAG_CUSTOM_DIRECT_ARGUMENTS);
         let kernel = (&nothing, "nothing");
         rig.dispatch_with(1, &[], &[(&done, 1)], kernel, workgroups(1), &[0; 8], &[], flags).unwrap();
@@ -231,7 +231,7 @@ fn workgroup_counts_apart_are_filled_in_by_the_host_only() {
 
 #[test]
 fn a_kernel_whose_stack_grows_has_one() {
-    // Calls that nobody knows the number of, each with some words of its own.
+    // Calls of unknown depth, each with some words of its own.
     let source = "__attribute__((noinline)) int sum(int n) {
       volatile int words[8];
       words[n & 7] = n;

@@ -26,7 +26,7 @@ enum Use {
 
 const USES: [Use; 6] = [Use::Fill, Use::CopyTo, Use::CopyFrom, Use::Update, Use::Binding, Use::WorkgroupCount];
 
-/// Records `what`, of `buffer` and of `other`, which the host sees.
+/// Records the use `what` of `buffer` and of `other`, which the host can access.
 fn record(recording: &Recording, kernels: &ExecutableRef, what: Use, buffer: &BufferRef, other: &BufferRef) {
     let (target, other) = (direct(buffer, 0, SIZE), direct(other, 0, SIZE));
     let report = (kernels, "report");
@@ -130,7 +130,7 @@ fn a_stream_does_not_use_memory_that_was_given_back() {
     check_recordings(&[("command_buffer_mode", "pm4")]);
 }
 
-/// Semaphores say what comes first, not the order of the calls.
+/// Semaphores give the order, not the calls.
 #[test]
 fn a_deallocation_that_waits_for_an_execution_may_be_submitted_before_it() {
     let rig = Rig::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Objects that submissions keep alive, and objects that they leave to a caller who promises to keep them.
+//! Objects that submissions keep alive, and objects that a caller promises to keep alive itself.
 
 #[path = "support/hold.rs"]
 mod hold;
@@ -33,7 +33,7 @@ fn added(flags: u32, waits: bool) -> [i32; 2] {
     gate.borrow().signal(1).unwrap();
     drop(hold);
     wait(&done, 1).unwrap();
-    // What an epoch keeps goes after its semaphores advance: the end of the queue is behind that.
+    // Objects that an epoch retains go after its semaphores advance. The end of the queue is behind that.
     rig.barrier(1, &[(&done, 1)], &[(&done, 2)]).unwrap();
     wait(&done, 2).unwrap();
     [meanwhile, references(&buffer) - before]
@@ -98,7 +98,7 @@ fn a_recording_keeps_its_buffers_unless_the_caller_does() {
         recording.execute(&rig, 1, &[], &[(&done, turn)], &[]).unwrap();
         wait(&done, turn).unwrap();
         assert_eq!((&rig.read(&buffers[0], 0, 4)[..], rig.read(&buffers[1], 0, 4)), (&[5, 0, 0, 0][..], vec![7; 4]));
-        // What an epoch keeps goes after its semaphores advance: the end of the queue is behind that.
+        // Objects that an epoch retains go after its semaphores advance. The end of the queue is behind that.
         rig.barrier(1, &[], &[(&done, turn + 1)]).unwrap();
         wait(&done, turn + 1).unwrap();
         drop(recording);

@@ -45,7 +45,7 @@ fn contents(rig: &Rig, queue: u64, buffer: &BufferRef, size: usize) -> Vec<u8> {
 
 /// Creates one of IREE's TLSF pools, as applications do, with ranges of `length` bytes.
 fn tlsf_pool(rig: &Rig, length: usize) -> HalRef<raw::iree_hal_pool_t> {
-    // SAFETY: a live device; the pool retains what it is made of; results go to locals.
+    // SAFETY: a live device; the pool retains its parts; results go to locals.
     unsafe {
         let mut backend: raw::iree_hal_queue_pool_backend_t = std::mem::zeroed();
         iree!(raw::iree_hal_device_query_queue_pool_backend(rig.device.as_ptr(), 1, &raw mut backend)).unwrap();
@@ -78,7 +78,8 @@ fn give_back(rig: &Rig, pool: *mut raw::iree_hal_pool_t, size: usize) -> (Range<
     (place, done)
 }
 
-/// The first request is refused the freed block. Later requests would find what an allocator splits off that block.
+/// The first request is refused the freed block. Later requests would find the rest that an allocator splits off that
+/// block.
 #[test]
 fn no_queue_gets_memory_that_another_one_still_uses() {
     for queues in [2, 4] {

@@ -26,7 +26,7 @@ fn threads(name: &str) -> usize {
 
 /// A pool of IREE's that has [`SIZE`] bytes to give, and outlives the device.
 fn small_pool(rig: &Rig) -> HalRef<raw::iree_hal_pool_t> {
-    // SAFETY: a live device; the pool retains what it is made of; results go to locals.
+    // SAFETY: a live device; the pool retains its parts; results go to locals.
     unsafe {
         let mut backend: raw::iree_hal_queue_pool_backend_t = std::mem::zeroed();
         iree!(raw::iree_hal_device_query_queue_pool_backend(rig.device.as_ptr(), 1, &raw mut backend)).unwrap();
@@ -42,7 +42,7 @@ fn small_pool(rig: &Rig) -> HalRef<raw::iree_hal_pool_t> {
     }
 }
 
-/// They take turns with one block, and what has nothing to wait for does not wait for them.
+/// They take turns with one block, and an allocation without a wait does not wait for them.
 #[test]
 fn allocations_that_wait_hold_no_thread_and_nobody_up() {
     passes_alone("allocations_that_wait_hold_no_thread_and_nobody_up", "gfx1100", || {
@@ -108,7 +108,7 @@ fn an_allocation_gets_memory_when_its_last_use_is_over() {
 }
 
 /// An allocation waits for the block of a pool, which is in use, or `is_given_back` behind a kernel that runs. Each
-/// waits alone: what fails gives memory back, which would wake another one.
+/// waits alone: a failing operation gives memory back, which would wake another one.
 fn hears_of_the_loss(policy: Policy, is_given_back: bool) {
     let rig = Rig::new();
     let pool = OneBlock::new(&rig, policy, SIZE);

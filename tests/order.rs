@@ -29,7 +29,7 @@ fn counted_by(buffer: &BufferRef) -> raw::iree_hal_dispatch_config_t {
     config
 }
 
-/// Epochs are counted: what is complete early would complete what is before it.
+/// Epochs are counted: one that completes early would complete those before it.
 #[test]
 fn work_that_nothing_orders_completes_after_what_is_before_it() {
     let rig = Rig::new();
@@ -116,7 +116,7 @@ fn the_device_writes_workgroup_counts_where_the_kernel_sees_them() {
     let kernels = rig.executable(GFX1100).unwrap();
     let (flag, sums, reports, done) = (rig.buffer(4), rig.buffer(4 * GROUPS), rig.buffer(8 * GROUPS), rig.semaphore());
     let counts = counts(&rig, GROUPS as u32);
-    // What a binding table tells is in the queue's kernargs, one dispatch's behind the other's.
+    // Addresses of a binding table are in the queue's kernargs, one dispatch's behind the other's.
     let recording = Recording::begin(&rig, Mode::Reusable, 3);
     let lengths = [4, 4 * GROUPS, 8 * GROUPS];
     let [flag_slot, sums_slot, reports_slot] = [0, 1, 2].map(|slot| indirect(slot, 0, lengths[slot as usize]));

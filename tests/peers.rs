@@ -180,7 +180,7 @@ fn code_of_another_device_is_refused_where_it_is_not_loaded() {
         let kernel = (&kernels, "report");
         let refused = recording.dispatch(kernel, support::workgroups(1), &[1; 4], &[direct(&target, 0, SIZE)], 0);
         assert_eq!(refused.unwrap_err().code(), Code::INVALID_ARGUMENT);
-        // Devices on one GPU share what is loaded and recorded for it, whatever place it has in either.
+        // Devices on one GPU share its executables and recordings, whatever its ordinal in either.
         dispatch(&other, &both, 1).unwrap();
         dispatch(&both, &other, 4).unwrap();
         execute(&other, &recorded(&both, 4), 1).unwrap();

@@ -31,7 +31,7 @@ const COUNT: usize = 200;
 const PM4: &[(&str, &str)] = &[("command_buffer_mode", "pm4")];
 
 /// Runs `test`, which is all of the test function `name`, on each of those GPUs, in a process of its own, with caches
-/// that keep what no fence gives away, and packets and dispatches that overlap where nothing orders them.
+/// that keep data until a fence, and packets and dispatches that overlap where nothing orders them.
 fn on_each(name: &str, test: impl Fn()) {
     for agents in AGENTS {
         let alone = passes_alone(name, agents, || {
@@ -150,7 +150,7 @@ fn tables_are_bound_by_each_execution() {
         let sources: Vec<_> = (0..ROUNDS as u32).map(|round| bench.buffer(|i| 1000 * round + i)).collect();
         let targets: Vec<_> = (0..ROUNDS).map(|_| bench.buffer(|_| 0)).collect();
         let between = bench.buffer(|_| 0);
-        // Slot 1 is used by nobody; one argument is known.
+        // Slot 1 is unused; one argument is known.
         let recording = Recording::begin(&bench.rig, Mode::Reusable, 4);
         bench.combine(&recording, [whole(&between), slot(0), slot(2)], 2);
         recording.barrier();
@@ -177,7 +177,7 @@ fn tables_are_bound_by_each_execution() {
     });
 }
 
-/// A binding has an offset, and so has what a command uses of it.
+/// A binding has an offset, and so has the range of it that a command uses.
 #[test]
 fn offsets_of_bindings_and_commands_add_up() {
     on_each("offsets_of_bindings_and_commands_add_up", || {
@@ -313,7 +313,7 @@ fn ten_thousand_dispatches_are_one_packet() {
     }
 }
 
-/// Memory of a stream, and what it uses, stays until executions are over; the next stream may get the same.
+/// Memory of a stream and of its buffers stays until executions are over. The next stream may get the same memory.
 #[test]
 fn streams_outlive_their_command_buffers() {
     on_each("streams_outlive_their_command_buffers", || {
@@ -409,7 +409,7 @@ fn copies_that_have_just_begun_are_waited_for() {
     });
 }
 
-/// On a GPU that has ended no copy does: the recording says so, or who executes it, and nobody waits for ever.
+/// On a GPU that has faulted no copy completes: the recording or its execution fails, and nothing waits for ever.
 #[test]
 fn copies_end_with_their_gpu() {
     passes_alone("copies_end_with_their_gpu", "gfx1100", || {
@@ -684,7 +684,7 @@ fn without_memory_for_streams_there_are_packets() {
         let bench = Bench::new(&[PM4, &none].concat());
         let (x, y) = (bench.buffer(|i| i), bench.buffer(|_| 1));
         for _ in 0..2 {
-            // Without a table there is no memory for what packets need, either.
+            // Without a table there is no memory for the packets' kernargs, either.
             let recording = Recording::begin(&bench.rig, Mode::Reusable, 1);
             bench.combine(&recording, [slot(0), slot(0), whole(&y)], 1);
             recording.end();

@@ -55,7 +55,7 @@ fn check(code: &[u8], values: u32, engines: u32, waves: u64) {
     bench.record(&recording, "gather", 1);
     recording.end();
     recording.run(rig).unwrap();
-    // What is no dispatch has no samples.
+    // Operations without a dispatch have no samples.
     let done = rig.semaphore();
     rig.fill(1, &[], &[(&done, 1)], &bench.memory[0], (0, 400), &[7]).unwrap();
     wait(&done, 1).unwrap();
@@ -488,7 +488,7 @@ fn a_library_that_is_missing_is_named() {
             assert!(status.to_string().contains(text), "{status}");
         }
         assert_eq!(sink.seen.lock().unwrap().begun, 0);
-        // Who asks for no counters needs none.
+        // A session without counters needs no library.
         sink.begin(&rig, DEVICE).unwrap();
         end(&rig).unwrap();
     });

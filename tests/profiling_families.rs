@@ -64,7 +64,7 @@ fn code_objects_are_told_with_their_bytes_and_where_they_are() {
             assert_eq!(gpus, [0, 1]);
             assert_ne!(deltas[0], deltas[1]);
         }
-        // Executables of the same bytes share what is loaded.
+        // Executables of the same bytes share the loaded code.
         assert_eq!(loads[0].load_delta, loads[2].load_delta);
         // As long as the segments of the file, which take whole pages.
         assert!(loads.iter().all(|load| load.load_size >= 4096 && load.load_delta % 4096 == 0));
@@ -131,7 +131,7 @@ fn pools_and_slabs_have_a_life() {
     assert_eq!(reserves[0].pool_id, reserves[1].pool_id);
     assert_ne!(reserves[0].pool_id, reserves[2].pool_id);
     assert_eq!(releases.iter().map(|event| event.pool_reservation_count).collect::<Vec<_>>(), [1, 0, 0]);
-    // One slab for the second range and one for what does not fit any; that one goes with its buffer.
+    // One slab for the second range, and one for an allocation that fits none; that one goes with its buffer.
     let got = of(&events, raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_SLAB_ACQUIRE);
     let back = of(&events, raw::IREE_HAL_PROFILE_MEMORY_EVENT_TYPE_SLAB_RELEASE);
     assert_eq!(got.iter().map(|event| event.length).collect::<Vec<_>>(), [65536, 1 << 20]);

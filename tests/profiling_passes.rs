@@ -64,7 +64,7 @@ fn counters_that_do_not_fit_are_counted_in_passes() {
         let of_default = [(1, 3, 144, pass("amdgpu.pmc", 1)), (2, 3, 144, pass("amdgpu.pmc", 2))];
         let rest = [(3, 2, 96, pass("amdgpu.pmc", 3)), (4, 2, 96, pass("mine", 3))];
         assert_eq!(sets(&sink), [of_default, rest].concat());
-        // Launches of `gather` and of 5 and 8 workgroups of `combine`; what a wave of `gather` executes.
+        // Launches of `gather` and of 5 and 8 workgroups of `combine`; instructions of a wave of `gather`.
         assert_eq!(sums(&sink, 1, "SQ_WAVES"), [2, 10, 2, 16]);
         let of_gather = |set, name| -> Vec<u64> {
             let waves = if set == 1 { sums(&sink, 1, "SQ_WAVES") } else { sums(&sink, 2, "SQ_WAVES_32") };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The life of profiling sessions: how they begin and end, what goes wrong in them, what comes from host threads, and
+//! The life of profiling sessions: how they begin and end, their errors, events of host threads, and
 //! threads that know nothing of them.
 
 #[path = "support/files.rs"]
@@ -151,7 +151,7 @@ fn a_sink_that_fails_ends_the_session() {
     fill_and_wait(&rig, 1);
     assert_eq!(flush(&rig).expect_err("the sink refuses").code(), Code::DATA_LOSS);
     sink.seen.lock().unwrap().refuse = None;
-    // What was lost stays lost.
+    // Lost events stay lost.
     assert_eq!(end(&rig).expect_err("events are missing").code(), Code::DATA_LOSS);
     assert_eq!(sink.ended(), [Code::DATA_LOSS]);
     let after = Sink::new();

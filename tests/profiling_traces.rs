@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Executable traces in profiles: which launches have them, and what is in them.
+//! Executable traces in profiles: which launches have them, and their contents.
 
 #[path = "support/kernels.rs"]
 mod kernels;
@@ -51,7 +51,7 @@ struct Found {
     userdata: Vec<u32>,
     starts: usize,
     ends: usize,
-    /// Instructions by what their tokens say: vector ones as 100, those that no unit executes as 101.
+    /// Instructions by the kind in their tokens: vector ones as 100, those that no unit executes as 101.
     instructions: BTreeMap<u64, usize>,
 }
 
@@ -187,7 +187,7 @@ fn check(code: &[u8], engines: u32, waves: u32, detailed: u32, read: fn(&[u8]) -
         assert_eq!(found.code_objects(), [(load.code_object_id, load.load_delta as u64, load.load_size)]);
         let expected = (groups.div_ceil(engines) * waves) as usize;
         assert_eq!((found.starts, found.ends), (expected, expected), "{groups} workgroups");
-        // What has its instructions traced, few workgroups do not come to.
+        // Few workgroups do not reach the unit whose instructions are traced.
         assert_eq!(found.instructions.is_empty(), groups < detailed, "{groups} workgroups: {:?}", found.instructions);
     }
 }

@@ -33,7 +33,7 @@ fn work_waits_for_the_host_and_for_other_queues() {
     let rig = Rig::new();
     let buffer = rig.buffer(8);
     let (gate, first, second) = (rig.semaphore(), rig.semaphore(), rig.semaphore());
-    // The second queue's work is submitted before what it waits for.
+    // The second queue's work is submitted before the work it waits for.
     rig.fill(2, &[(&first, 1)], &[(&second, 1)], &buffer, (4, 4), &[2]).unwrap();
     rig.fill(1, &[(&gate, 1)], &[(&first, 1)], &buffer, (0, 8), &[1]).unwrap();
     assert_eq!(second.borrow().query().unwrap(), 0);
@@ -52,7 +52,7 @@ fn work_waits_for_a_payload_that_is_not_submitted_yet() {
     rig.barrier(1, &[], &[(&gate, 1)]).unwrap();
     wait(&gate, 1).unwrap();
     rig.copy(1, &[(&gate, 2)], &[(&done, 1)], (&source, 0), (&target, 0), 4).unwrap();
-    // What does not wait has its turn meanwhile.
+    // Work without waits runs meanwhile.
     for value in 1..=20 {
         rig.barrier(1, &[], &[(&other, value)]).unwrap();
         wait(&other, value).unwrap();
@@ -232,8 +232,8 @@ fn unknown_flags_are_refused() {
     assert_eq!(refused.expect_err("no such flag").code(), Code::INVALID_ARGUMENT);
 }
 
-/// The packet processor gives slots back long after it has signaled what was in them: a submission finds the ring full
-/// with nothing in flight, whose end would say that there is room.
+/// The packet processor gives slots back long after it has signaled their packets' completion: a submission finds the
+/// ring full with nothing in flight, whose end would say that there is room.
 #[test]
 fn a_ring_whose_slots_come_free_late_does_not_stall_its_queue() {
     let name = "a_ring_whose_slots_come_free_late_does_not_stall_its_queue";

@@ -27,7 +27,7 @@ fn update(rig: &Rig, done: &SemaphoreRef) -> Vec<BufferRef> {
     (0..UPDATES).map(one).collect()
 }
 
-/// Checks what [`update`] has written, when it is complete.
+/// Checks the bytes that [`update`] has written, when it is complete.
 fn check(rig: &Rig, done: &SemaphoreRef, targets: &[BufferRef]) {
     wait(done, UPDATES as u64).unwrap();
     for (value, target) in (1..).zip(targets) {

@@ -74,7 +74,7 @@ impl Drop for Session {
 
 /// The group that C finds the device in.
 fn topology_of(rig: &Rig) -> *const raw::iree_hal_topology_t {
-    // SAFETY: the device lives, and what it points to as long.
+    // SAFETY: the device lives, and its topology as long.
     unsafe { (*raw::iree_hal_device_topology_info(rig.device.as_ptr())).topology }
 }
 
@@ -92,7 +92,7 @@ impl Stay {
             _args: *const u64,
             _context: *mut raw::iree_hal_host_call_context_t,
         ) -> raw::iree_status_t {
-            // SAFETY: the test waits for what the call signals.
+            // SAFETY: the test waits for the call's signal.
             let call = unsafe { &*call.cast::<Stay>() };
             call.entered.send(()).unwrap();
             call.leave.lock().unwrap().recv().unwrap();
@@ -212,7 +212,7 @@ fn every_groups_tracker_hears_of_all_work() {
     let session = Session::with(&[&rig], &tracker).unwrap();
     let axis = AXIS + NEXT_QUEUE;
     assert!(tracker.has_passed(axis, 1), "what was complete before it was in the group");
-    // Reached while the tracker knows nobody but the group, and by a thread that waits.
+    // Reached while the group alone holds the tracker, and by a thread that waits.
     let frontier = Frontier::new([(axis, 3)].into_iter());
     let waiting = tracker.wait(&frontier).unwrap();
     run(2);
@@ -220,7 +220,7 @@ fn every_groups_tracker_hears_of_all_work() {
     run(3);
     assert!(waiting.wait_for(Duration::from_secs(60)).unwrap());
     assert!(!tracker.has_passed(axis, 4) && rig.tracker.has_passed(axis, 3));
-    // A group may be made again with its tracker, and ends with whoever has it last.
+    // A group may be made again with its tracker, and ends with its last owner.
     drop(session);
     drop(Session::with(&[&rig], &tracker).unwrap());
     run(4);

@@ -19,7 +19,7 @@ fn a_fault_of_one_gpu_leaves_the_other_alone() {
     let refused = fine.executable(FAULTS).expect_err("it is for the other GPU").to_string();
     assert!(refused.contains("gfx1201"), "{refused}");
 
-    // The second device's work is pending on both of its queues, some of it after what the first device is to signal.
+    // The second device's work is pending on both of its queues, some of it after a signal of the first device.
     let (target, gate, fault) = (faulty.buffer(4), faulty.semaphore(), faulty.semaphore());
     let (buffer, start) = (fine.buffer(64), fine.semaphore());
     fine.write(&buffer, 0, &[9; 64]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Faults that nobody is told of: all but the first of a process, and any without interrupts.
+//! Faults that the HSA runtime does not report: all but the first of a process, and any without interrupts.
 
 #[path = "support/hold.rs"]
 mod hold;
@@ -47,7 +47,7 @@ fn eight_gpus_that_fault_are_all_lost() {
     });
 }
 
-/// Nobody waits for anything but the release of the devices.
+/// No thread waits for anything but the release of the devices.
 #[test]
 fn devices_whose_faults_were_not_told_are_released() {
     passes_alone("devices_whose_faults_were_not_told_are_released", EIGHT, || drop(faulting_devices()));

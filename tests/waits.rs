@@ -70,8 +70,9 @@ fn the_host_ends_a_wait_for_the_submission_that_runs() {
     drop(second);
 }
 
-/// A thread that waits for a submission may be the one that handles its end. What is complete while it is at that, in a
-/// callback, is handled by the queue's own thread after it, although nobody else waits and nothing more is submitted.
+/// A thread that waits for a submission may be the one that handles its end. Work that completes meanwhile, while the
+/// thread is in a callback, is handled by the queue's own thread, although no other thread waits and nothing more is
+/// submitted.
 #[test]
 fn what_completes_while_another_thread_handles_completion_is_not_forgotten() {
     for _ in 0..6 {

@@ -2,7 +2,7 @@
 
 //! Builds IREE's runtime with CMake, from the tree of the driver's bindings, and links it.
 //!
-//! Output, below `OUT_DIR`: what `CMakeLists.txt` says. The driver's build script
+//! Output, below `OUT_DIR`: the files that `CMakeLists.txt` lists. The driver's build script
 //! finds `iree_config.txt` in `DEP_IREE_RUNTIME_CONFIG`.
 
 use std::env;

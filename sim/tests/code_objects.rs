@@ -79,7 +79,7 @@ fn code_objects(folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() {
-            // What is made, and the fuzzers' input, much of which is damaged.
+            // Build output, and the fuzzers' input, much of which is damaged.
             if !["target", "build", "fuzz"].contains(&name) && !name.starts_with('.') {
                 code_objects(&path, found);
             }

@@ -61,7 +61,7 @@ fn act(case: &str) {
             std::mem::forget(Hsa::new());
             drop(hsa);
         }
-        // What is left the first time is not left the second time.
+        // Objects that the first shut-down reports are gone at the second.
         "twice" => {
             let hsa = Hsa::new();
             signal(7);

@@ -130,7 +130,7 @@ fn waits_hold_up_what_comes_after() {
     let commands = Commands::new(
         &hsa,
         &[
-            // What holds from the start does not wait: always, <=, ==, !=, >=, >, with masks.
+            // A condition that holds from the start does not wait: always, <=, ==, !=, >=, >, with masks.
             wait64(0, 0, 0),
             wait64(2, 100, u32::MAX),
             wait64(3, 0x64 & 0xf, 0xf),
@@ -321,7 +321,7 @@ fn kernels_are_dispatched() {
     let mut commands = registers(&kernel, "fill", arguments);
     commands.push(packet(DISPATCH_DIRECT, &[2, 1, 1, WAVE32]));
     commands.push(packet(EVENT_WRITE, &[7 | 4 << 8]));
-    // What a kernel wrote can be copied, and be the next one's size.
+    // A word that a kernel wrote can be copied, and be the next dispatch's size.
     let last = out.wrapping_add(127);
     commands.push(packet(COPY_DATA, &[TO_L2 | FROM_L2, low(last), high(last), low(counts), high(counts)]));
     run(&hsa, &commands);

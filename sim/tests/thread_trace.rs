@@ -182,7 +182,7 @@ fn traces_hold_what_ran_while_they_were_on() {
             // Another queue's waves are traced up to gfx9 only, where no queue is asked.
             let with_other = length(lanes, &|| fill(&other, 4096));
             assert_eq!(with_other > of_one, kind == Kind::Gfx9, "{with_other} after {of_one}");
-            // What runs when it is off is not in the next one.
+            // A kernel that runs while tracing is off is not in the next trace.
             fill(&queue, 4096);
             assert_eq!(length(lanes, &|| {}), of_one);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The process that runs the scenario, from both sides. It reports on standard error, line by line, between what the
-//! driver and the software runtime say there.
+//! The process that runs the scenario, from both sides. It reports on standard error, line by line, between the
+//! messages of the driver and of the software runtime.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_void};

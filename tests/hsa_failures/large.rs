@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Work whose size the caller decides, as much of it as needs more than a few bytes: long lists, recordings and tables,
-//! submitted at once and for later. What this allocates itself stays below what fails ([`crate::rust_memory`]).
+//! submitted at once and for later. Its own allocations stay below the size that fails ([`crate::rust_memory`]).
 
 use amdgpu_rs::ffi::{QUEUE_AFFINITY_ANY, Result, SemaphoreRef, iree, raw};
 
@@ -72,7 +72,7 @@ fn execute(rig: &Rig, recording: &Recording, waits: Points<'_>, signals: Points<
     unsafe { iree!(raw::iree_hal_device_queue_execute(device, 1, waits.raw(), signals.raw(), recording, table, 0)) }
 }
 
-/// Dispatches with buffers and slots, and what has steps of its own.
+/// Dispatches with buffers and slots, and commands with steps of their own.
 fn record(rig: &Rig, is_one_shot: bool, executable: &ExecutableRef, target: &BufferRef) -> Result<Recording> {
     let mode = if is_one_shot { raw::IREE_HAL_COMMAND_BUFFER_MODE_ONE_SHOT } else { 0 };
     let recording = Recording::create(rig, QUEUE_AFFINITY_ANY, mode, MANY)?;

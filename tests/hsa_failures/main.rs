@@ -29,8 +29,8 @@ const OPTIONAL: &[(&str, &str)] = &[(
     "older runtimes take one handler only; without one the runtime itself reports memory faults",
 )];
 
-/// Calls at the end of something, each with what is left in the runtime when they fail. There is no one to return the
-/// error to, so it goes to standard error.
+/// Calls at the end of something, each with the objects left in the runtime when they fail. There is no one to return
+/// the error to, so it goes to standard error.
 const RELEASES: &[(&str, Option<&str>)] = &[
     ("hsa_amd_memory_pool_free", Some("hsa_shut_down: 1 allocations")),
     ("hsa_amd_memory_unlock", Some("hsa_shut_down: 1 locked ranges")),
@@ -61,7 +61,7 @@ fn verdict(function: &str, attempt: &Attempt) -> Option<String> {
     match &ended.error {
         None if release.is_some() && told => None,
         None if OPTIONAL.iter().any(|(optional, _)| *optional == function) => None,
-        // What is only kept for later goes without.
+        // Caches for reuse go without the memory.
         None if function == rust_memory::NAME => None,
         Some(text) if function == rust_memory::NAME && text.contains("RESOURCE_EXHAUSTED") => None,
         None => Some("the scenario went through, and no one was told".to_owned()),
@@ -70,10 +70,10 @@ fn verdict(function: &str, attempt: &Attempt) -> Option<String> {
     }
 }
 
-/// Has each use of what `calls` names fail, in a run of its own. One line says how that went.
+/// Makes each use of the functions in `calls` fail, in a run of its own. Prints one line with the results.
 ///
 /// # Panics
-/// With what was not clean.
+/// With the runs that were not clean.
 fn fail_each(calls: &BTreeMap<String, u64>, what: &str) {
     let functions = Mutex::new(calls.iter());
     let (tried, unclean) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! A device's whole life: it is made, gets memory in every way there is, loads an executable, runs all kinds of work on
-//! two queues, and goes; and a short one that ends with a fault. Every step can fail, and what was made by then goes as
-//! it does after a success.
+//! two queues, and goes; and a short one that ends with a fault. Every step can fail, and the objects made by then go
+//! as they do after a success.
 
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -86,7 +86,7 @@ impl Fixtures {
         }
         // SAFETY: a live device.
         unsafe { iree!(raw::iree_hal_device_trim(rig.device.as_ptr())) }?;
-        // Left behind: work that waits for what never comes, and is cancelled.
+        // Left behind: work whose wait never ends, and is cancelled.
         let (never, cancelled) = (rig.try_semaphore()?, rig.try_semaphore()?);
         rig.fill(2, &[(&never, 1)], &[(&cancelled, 1)], &buffers.device, (0, 4), &[1])?;
         drop((buffers, executable, life));

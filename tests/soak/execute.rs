@@ -463,7 +463,7 @@ impl Runner<'_> {
         }
     }
 
-    /// All memory that can be looked at holds what it must.
+    /// Compares all readable memory with the model.
     fn check_memory(&self) {
         let ended = |device: usize| {
             let ends = self.program.ops.iter().filter(|op| op.ends_device());
@@ -495,7 +495,7 @@ impl Runner<'_> {
         map_read(&staging, 0, size)
     }
 
-    /// Devices end before the files' memory; what is in files then is compared.
+    /// Ends the devices, then compares the files' contents, whose memory lives longer.
     fn end(&self) {
         lock(&self.buffers).slots.clear();
         lock(&self.recordings).clear();

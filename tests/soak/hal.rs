@@ -192,7 +192,7 @@ fn record_one(device: &Device, recording: &Recording, work: &Work<raw::iree_hal_
     }
 }
 
-/// A file and what it is on.
+/// A file and its memory or descriptor.
 pub struct File {
     pub hal: Option<HalRef<raw::iree_hal_file_t>>,
     storage: Storage,
@@ -361,7 +361,7 @@ pub fn host_call(
     let (waits, signals, device) = (List::new(turn.waits), List::new(turn.signals), device.rig.device.as_ptr());
     let call = raw::iree_hal_host_call_t { fn_: Some(function), user_data };
     let arguments = [argument, 0, 0, 0];
-    // SAFETY: live objects; the arguments are read during the call; the caller keeps what the function uses.
+    // SAFETY: live objects; the arguments are read during the call; the caller keeps the function's data.
     unsafe {
         let (waits, signals) = (waits.raw(), signals.raw());
         iree!(raw::iree_hal_device_queue_host_call(device, turn.affinity, waits, signals, call, arguments.as_ptr(), 0))

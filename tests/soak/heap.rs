@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Counts what is allocated from the host allocator that devices are made with.
+//! Counts allocations of the host allocator that devices are made with.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -16,7 +16,7 @@ pub fn agents() -> String {
     std::env::var("HSA_SIM_AGENTS").unwrap_or_else(|_| "gfx1100".to_owned())
 }
 
-/// How many GPUs these are: what has a name, and no setting alone.
+/// Number of GPUs in the list: entries with a name; an entry that is a setting alone does not count.
 pub fn gpu_count() -> usize {
     agents().split(',').filter(|item| item.contains(':') || !item.contains('=')).count()
 }

@@ -5,7 +5,7 @@
 //! for long.
 //!
 //! A program is made from a seed (`generate`), ordered by semaphores so that its result is one only, whatever overlaps
-//! (`program`), run by threads (`execute`) in a process of its own (`child`), and compared with what a host makes of it
+//! (`program`), run by threads (`execute`) in a process of its own (`child`), and compared with the results of a host
 //! (`model`). One that fails is made smaller (`shrink`).
 
 #[path = "../support/mod.rs"]
@@ -42,7 +42,7 @@ fn soak() {
     assert_eq!(failed, 0, "programs failed");
 }
 
-/// Checks see what is wrong, and the program that is shown is a small one.
+/// A wrong result is found, and the program that is shown is a small one.
 #[test]
 fn a_wrong_model_is_found_and_the_program_made_small() {
     let mut task = Task { is_wrong: true, ..Task::new(0, 40, 1) };
@@ -53,6 +53,6 @@ fn a_wrong_model_is_found_and_the_program_made_small() {
     let smallest = shrink::shrink(&task, Duration::from_secs(600));
     let text = smallest.program.to_string();
     assert!(smallest.what.is_some_and(|what| what.contains("bytes differ")), "{text}");
-    // A fill, in a command buffer maybe, and what reads it.
+    // A fill, in a command buffer maybe, and the operation that reads it.
     assert!(smallest.program.ops.len() <= 2 && text.contains("fill"), "{text}");
 }

@@ -72,7 +72,7 @@ fn part_beside(random: &mut Random, areas: &[Area], unit: usize, length: usize, 
     })
 }
 
-/// Some work on the areas; none if what was tried does not fit.
+/// Some work on the areas; none if the chosen one does not fit.
 pub fn work(random: &mut Random, areas: &[Area]) -> Option<Work<Place>> {
     let kind = random.below(10);
     let unit = match kind {

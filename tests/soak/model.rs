@@ -58,7 +58,7 @@ impl Model {
             match op.fate {
                 Fate::Certain => model.perform(program, op.id, &op.kind),
                 Fate::Maybe(_) => {
-                    // What it sees is known where nothing else is in doubt.
+                    // The call's view of memory is known where nothing else is in doubt.
                     if let Kind::Call { touch, .. } | Kind::Host(touch) = &op.kind {
                         model.look(op.id, touch);
                     }

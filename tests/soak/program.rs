@@ -82,7 +82,7 @@ impl Span {
     }
 }
 
-/// Bytes of a buffer, or of what a slot of the binding table is bound to.
+/// Bytes of a buffer, or of the buffer in a slot of the binding table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Direct(Span),
@@ -228,7 +228,7 @@ pub enum Kind {
     Session {
         is_kept: bool,
     },
-    /// A thread of the program waits and lets go of the device and what it has of it.
+    /// A thread of the program waits, then releases the device and its objects.
     Release,
 }
 
@@ -411,9 +411,9 @@ impl Program {
         all
     }
 
-    /// The order in which operations are submitted, each thread doing its own: an alloca before what uses its buffer,
-    /// what a thread waits for before that wait, and all of a device before its release; so the first that is blocked
-    /// has all that it needs.
+    /// The order in which operations are submitted, each thread doing its own: an alloca before the users of its
+    /// buffer, the signallers of a wait before the wait, and all work of a device before its release. So the first
+    /// blocked operation has everything that it needs.
     pub fn order(&self) -> Vec<usize> {
         let predecessors = self.predecessors();
         let allocas: Vec<_> = self

@@ -26,7 +26,7 @@ pub fn begin(seed: u64) {
 /// The program under way went wrong: the end of the process, whatever other threads are at.
 pub fn fail(what: &str) -> ! {
     say(&format!("{MARK}failed {} {}", SEED.load(Ordering::SeqCst), what.replace('\n', "; ")));
-    // SAFETY: ends the process without handlers, which would report what it holds.
+    // SAFETY: ends the process without handlers, which would report leaks.
     unsafe { libc::_exit(1) }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A soak: programs until the time is over, and what became of them.
+//! A soak: programs until the time is over, and their results.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use crate::kernels;
 use crate::shrink;
 
 /// How much is run, and where it begins: `<seed> <seconds> <programs>`; whichever of the last two is reached first is
-/// the end. Behind them, what else `cargo xtask soak` was given.
+/// the end. Behind them, the other arguments of `cargo xtask soak`.
 const VARIABLE: &str = "AMDGPU_RS_SOAK";
 
 /// Hardware queues on each GPU, if they were asked for: for the children, too.
@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// Runs programs and prints what failed and the counts; how many failed.
+/// Runs programs, and prints failures and counts. Returns the number of failures.
 pub fn run(options: &Options) -> u64 {
     let deadline = Instant::now() + options.time;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();

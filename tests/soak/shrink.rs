@@ -69,7 +69,7 @@ fn drop_operations(
     let mut size = left(best).len().div_ceil(2);
     while size > 0 {
         let mut is_smaller = false;
-        // The last first: what comes later needs what comes earlier.
+        // The last first: later operations need earlier ones.
         let mut end = left(best).len();
         while end > 0 && Instant::now() < deadline {
             let ids = left(best);

@@ -40,7 +40,7 @@ pub fn c(source: &str, options: &[&str]) -> Vec<u8> {
     compile("gfx1100", "c", &format!("{C}{source}"), &[&["-std=c23"], options].concat())
 }
 
-/// A kernel for gfx1100 that does nothing. What is not here has usual values.
+/// A kernel for gfx1100 that does nothing. Its other properties are those of most kernels.
 #[derive(Clone, Copy)]
 pub struct Nothing<'a> {
     pub name: &'a str,

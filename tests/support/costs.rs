@@ -24,7 +24,7 @@ fn function(name: &CStr) -> *mut c_void {
 fn all() -> Costs {
     type Add = unsafe extern "C" fn(*const c_char, u64, *mut c_void);
     unsafe extern "C" fn add(name: *const c_char, count: u64, data: *mut c_void) {
-        // SAFETY: the function's contract: a string, and what was passed below.
+        // SAFETY: the function's contract: a string, and the data that was passed below.
         let (name, costs) = unsafe { (CStr::from_ptr(name), &mut *data.cast::<Costs>()) };
         costs.insert(name.to_string_lossy().into_owned(), count);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Sessions that count, and what they have counted.
+//! Sessions with counters, and their samples.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
@@ -30,7 +30,7 @@ pub fn begin(sink: &Sink, rig: &Rig, families: u32, sets: &[(&str, &[&str])]) ->
     })
 }
 
-/// The records of a content, each with what is behind it.
+/// The records of a content, each with the bytes behind it.
 pub fn parts<R: Copy>(sink: &Sink, content: &str) -> Vec<(R, Vec<u8>)> {
     let mut parts = Vec::new();
     for chunk in sink.chunks(content) {

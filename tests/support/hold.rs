@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Work that holds back what is behind it on its queue.
+//! Work that holds back later work of its queue.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 

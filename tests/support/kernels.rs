@@ -30,7 +30,7 @@ pub fn find_library() {
     }
 }
 
-/// Kernels and what they work on.
+/// Kernels and their buffers.
 pub struct Bench {
     pub rig: Rig,
     pub kernels: ExecutableRef,

@@ -22,7 +22,7 @@ pub use rig::*;
 pub type ExecutableRef = HalRef<raw::iree_hal_executable_t>;
 
 /// Runs `test`, which is all of the test function `name`, in a process of its own, whose GPUs are `agents`: a memory
-/// fault is the end of a GPU for its process. Returns how the process ended and what it said on standard error; none in
+/// fault is the end of a GPU for its process. Returns how the process ended and its output on standard error; none in
 /// the process itself.
 pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(ExitStatus, String)> {
     const ALONE: &str = "AMDGPU_RS_TEST_ALONE";
@@ -40,14 +40,14 @@ pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(ExitStatu
     Some((output.status, String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// As [`alone`], of a test that passes. Returns what it said.
+/// As [`alone`], of a test that passes. Returns its output.
 pub fn passes_alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<String> {
     let (status, said) = alone(name, agents, test)?;
     assert!(status.success(), "{said}");
     Some(said)
 }
 
-/// CPU time of this thread, in seconds: what other threads and processes do does not count.
+/// CPU time of this thread, in seconds: the time of other threads and processes does not count.
 pub fn own_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place for the result.

@@ -49,7 +49,7 @@ struct Block {
 
 // SAFETY: the slab and the query are C's values, usable from any thread; the rest is guarded.
 unsafe impl Send for OneBlock {}
-// SAFETY: shared access changes nothing but what is guarded.
+// SAFETY: shared access changes guarded fields only.
 unsafe impl Sync for OneBlock {}
 
 // SAFETY: repr(C), the header is first, VTABLE is used here only.
@@ -225,7 +225,7 @@ impl OneBlock {
 impl Drop for OneBlock {
     fn drop(&mut self) {
         assert!(!self.is_taken(), "the pool went before its block came back");
-        // SAFETY: acquired in `new`; nobody uses the pool any more.
+        // SAFETY: acquired in `new`; the pool is not used any more.
         unsafe { raw::iree_hal_slab_provider_release_slab(self.provider, &raw const self.slab) };
     }
 }

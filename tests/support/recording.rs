@@ -172,7 +172,7 @@ pub fn direct(buffer: &BufferRef, offset: usize, length: usize) -> raw::iree_hal
     reference
 }
 
-/// A reference to `length` bytes of what `slot` is bound to.
+/// A reference to `length` bytes of the buffer in `slot`.
 pub fn indirect(slot: u32, offset: usize, length: usize) -> raw::iree_hal_buffer_ref_t {
     // SAFETY: all-zero is a reference to slot 0.
     let mut reference: raw::iree_hal_buffer_ref_t = unsafe { std::mem::zeroed() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! A profile sink that keeps what it is given, for tests.
+//! A profile sink that keeps its input, for tests.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
@@ -55,7 +55,7 @@ static VTABLE: raw::iree_hal_profile_sink_vtable_t = raw::iree_hal_profile_sink_
     end_session: Some(end_session),
 };
 
-/// A sink and a view of what it has seen, which outlives it.
+/// A sink and a view of its input, which outlives it.
 pub struct Sink {
     pub sink: HalRef<raw::iree_hal_profile_sink_t>,
     pub seen: Arc<Mutex<Seen>>,
@@ -64,7 +64,7 @@ pub struct Sink {
 impl Sink {
     pub fn new() -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
-        // SAFETY: all-zero is what the call below initialises.
+        // SAFETY: all-zero is valid; the call below initialises the resource.
         let object = Box::into_raw(Box::new(Object { resource: unsafe { std::mem::zeroed() }, seen: seen.clone() }));
         // SAFETY: the object begins with its resource; its one reference is taken over.
         let sink = unsafe {

@@ -132,7 +132,7 @@ fn check(layout: &Layout, step: &Step, case: &Case) -> Result<()> {
     command.arg(format!("--repo_env={IREE_SOURCE_VARIABLE}={}", layout.iree_tree().display()));
     command.arg(format!("--action_env={IREE_SOURCE_VARIABLE}={}", layout.iree_tree().display()));
     command.args(["PATH", "HOME", "LIBCLANG_PATH"].map(|name| format!("--action_env={name}")));
-    // What cargo is told by its environment, it is told here.
+    // Settings that cargo has from its environment, Bazel has from here.
     let told = ["CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"].into_iter().filter(|name| env::var_os(name).is_some());
     command.args(told.map(|name| format!("--action_env={name}")));
     command.args(case.flags).arg(case.program).arg("--");

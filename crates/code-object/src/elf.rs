@@ -313,7 +313,7 @@ impl<'a> CodeObject<'a> {
     }
 
     fn parse_relocations(&mut self, sections: &[Section]) -> Result<()> {
-        // Sections may overlap in the file: bound what many views of the same bytes amount to.
+        // Sections may overlap in the file: bound the sum of many views of the same bytes.
         let mut budget = self.bytes.len();
         const SHT_RELA: u32 = 4;
         const SHT_REL: u32 = 9;

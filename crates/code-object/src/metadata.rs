@@ -23,7 +23,7 @@ pub struct Metadata {
     pub target: Option<String>,
     /// The kernels in file order; symbols are distinct.
     pub kernels: Vec<Kernel>,
-    /// `amdhsa.printf`: what calls of OpenCL's `printf` print.
+    /// `amdhsa.printf`: formats of calls of OpenCL's `printf`.
     pub printf: Vec<PrintfFormat>,
 }
 
@@ -171,7 +171,7 @@ impl Metadata {
             }
             kernels.push(kernel);
         }
-        // A driver does not need them: what is no format is left out.
+        // A driver does not need them: invalid formats are left out.
         let format = |value: &ValueRef| match value {
             ValueRef::String(text) => PrintfFormat::parse(text.as_str()?),
             _ => None,

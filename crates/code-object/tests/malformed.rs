@@ -134,7 +134,7 @@ fn words(values: &[u32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Makes the offset at `at` point to what is appended next.
+/// Makes the offset at `at` point to the end, where the next part is appended.
 fn link(out: &mut Vec<u8>, at: usize) {
     out.resize(out.len().next_multiple_of(4), 0);
     let distance = (out.len() - at) as u32;
@@ -476,11 +476,11 @@ fn hidden_arguments_are_where_the_metadata_says() {
         ("hidden_multigrid_sync_arg", 56, 8),
     ]);
     assert!(four.places.is_empty() && four.unprovided.is_none() && four.places.counts() == CountPlaces::Absent);
-    // A compiler that does not know what a kernel reads lists everything.
+    // A compiler that does not know a kernel's reads lists everything.
     let guess = ["hidden_hostcall_buffer", "hidden_multigrid_sync_arg", "hidden_heap_v1", "hidden_default_queue"];
     let guess: Vec<_> = guess.iter().enumerate().map(|(index, kind)| (*kind, 88 + 8 * index as u32, 8)).collect();
     assert_eq!(hidden(&guess).unprovided, None);
-    // Nobody provides it; nor a value of another size.
+    // No runtime provides it, nor a value of another size.
     let needs = hidden(&[("hidden_hostcall_buffer", 32, 8), ("hidden_heap_v1", 40, 8)]);
     assert_eq!(needs.unprovided.as_deref(), Some("hidden_hostcall_buffer"));
     assert_eq!(hidden(&[("hidden_grid_dims", 8, 4)]).unprovided.as_deref(), Some("hidden_grid_dims"));

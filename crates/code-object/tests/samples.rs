@@ -35,7 +35,7 @@ fn infers_format_and_size() {
         assert_eq!((target.to_string().as_str(), size), (name, bytes.len() as u64));
         let code_object = parse(bytes).code_object;
         assert_eq!((code_object.target, code_object.version), (target, version));
-        // What follows the executable in memory does not matter.
+        // Bytes behind the executable in memory do not matter.
         let mut longer = bytes.to_vec();
         longer.extend([0xcc; 100]);
         assert_eq!(infer_format(&longer).expect(name).size, size);
@@ -212,7 +212,7 @@ fn code_for_a_generic_target_is_labelled_for_agents_that_know_none() {
     }
 }
 
-/// Against `llvm-readelf -h` of what clang 22 compiles for the processor with `-mcode-object-version=5`.
+/// Against `llvm-readelf -h` of the output of clang 22 for the processor with `-mcode-object-version=5`.
 #[test]
 fn labelled_code_has_the_flags_of_the_compiler() {
     // EF_AMDGPU_MACH of the generic target, its settings of sramecc and xnack, the agent, and the flags.

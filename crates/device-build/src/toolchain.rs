@@ -30,7 +30,7 @@ impl Toolchain {
     /// An unknown name, or missing tools.
     pub fn find(name: &str) -> Result<Self, String> {
         match name.split_once(':').unwrap_or((name, "")) {
-            // Only of this one is known what it warns of.
+            // The warnings of this compiler alone are known.
             ("clang-22", "") => {
                 Ok(Self { compiler: vec!["clang-22".into(), "-Werror".into()], linker: vec!["ld.lld-22".into()] })
             }

@@ -75,7 +75,7 @@ pub struct AmdSignal {
     /// takes the id of the last packet written, for [`AmdSignalKind::DOORBELL`].
     pub value: HsaSignalValue,
     /// Address of a `u64` that a device sets to `event_id` when it updates the value and wants host
-    /// threads woken; zero when nobody needs waking.
+    /// threads woken; zero when no thread needs waking.
     pub event_mailbox_ptr: u64,
     /// The value stored in the mailbox.
     pub event_id: u32,

@@ -118,7 +118,7 @@ fn baseline<'a>(layout: &Layout, step: &Step, programs: &'a [Program]) -> Result
         }
         runs.push(Run { program, seed: *seed, time: start.elapsed() });
     }
-    // Seeds are for what nothing else sees.
+    // Runs with seeds come last, for mutants that nothing else catches.
     runs.sort_by_key(|run| (run.seed, run.time));
     Ok(runs)
 }

@@ -77,7 +77,7 @@ fn check(what: &str, status: HsaStatus) -> Result<(), String> {
 
 /// Callback of HSA's iterations that collects handles into a `Vec<T>`.
 unsafe extern "C" fn push<T>(item: T, data: *mut c_void) -> HsaStatus {
-    // SAFETY: who iterates passes a vector of this type.
+    // SAFETY: each iteration passes a vector of this type.
     unsafe { (*data.cast::<Vec<T>>()).push(item) };
     HsaStatus::SUCCESS
 }
@@ -130,7 +130,7 @@ impl Gpu {
     pub fn new() -> Result<Self, String> {
         // SAFETY: no preconditions.
         check("hsa_init", unsafe { hsa_init() })?;
-        // Who asks shows faults by itself: the runtime does so no longer.
+        // From this call on the program prints faults itself, and the runtime does not.
         last_fault();
         let mut agents: Vec<HsaAgent> = Vec::new();
         let data = ptr::from_mut(&mut agents).cast();
@@ -189,7 +189,7 @@ impl Gpu {
     /// # Errors
     /// When HSA fails.
     pub fn shut_down(self) -> Result<(), String> {
-        // SAFETY: no call of HSA is under way: whoever makes one borrows `self`.
+        // SAFETY: no call of HSA is under way, because each of them borrows `self`.
         check("hsa_shut_down", unsafe { hsa_shut_down() })?;
         machine::queue::eviction::readmit();
         Ok(())

@@ -131,7 +131,7 @@ mod tests {
         );
         assert_eq!(text("%*d %p", &[Bits(4, 8), Bits(9, 8), Bits(0x10, 8)]), "   9 0x10");
         assert_eq!(text("%v2hld!", &[Bits(1, 4), Bits(0xffff_fffe, 4)]), "1,-2!");
-        // What is missing ends the output.
+        // A missing argument ends the output.
         assert_eq!(text("a %d b", &[]), "a ");
         assert_eq!(text("a %", &[]), "a ");
     }

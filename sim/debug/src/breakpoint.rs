@@ -43,7 +43,7 @@ pub struct Breakpoint {
     pub hits: u64,
 }
 
-/// Parses `X:Y:Z`, of which what is left out is 0.
+/// Parses `X:Y:Z`. Omitted numbers are 0.
 pub fn workgroup(text: &str) -> Result<[u32; 3], String> {
     let wrong = || format!("{text:?}: expected X:Y:Z, the number of a workgroup in each dimension");
     let mut id = [0; 3];

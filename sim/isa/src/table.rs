@@ -1731,7 +1731,7 @@ macro_rules! with_rows {
             GlobalLoadTr4B64 "global_load_tr4_b64" (B64 = B64 None B64) [LOAD TRANSPOSES] { Gfx1250 Global 0x73 },
             GlobalLoadTr6B96 "global_load_tr6_b96" (B96 = B64 None B64) [LOAD TRANSPOSES] { Gfx1250 Global 0x74 },
             GlobalLoadTr16B128 "global_load_tr16_b128" (B128 = B64 None B64) [LOAD TRANSPOSES] { Gfx1250 Global 0x57 },
-            // What is listed as the destination of a load to LDS is the register that has the address there.
+            // The destination that a load to LDS lists is the register with the LDS address.
             GlobalLoadAsyncToLdsB8 "global_load_async_to_lds_b8" (B32 = B64 None B64) [LOAD ASYNC] { Gfx1250 Global 0x5f },
             GlobalLoadAsyncToLdsB32 "global_load_async_to_lds_b32" (B32 = B64 None B64) [LOAD ASYNC] { Gfx1250 Global 0x60 },
             GlobalLoadAsyncToLdsB64 "global_load_async_to_lds_b64" (B32 = B64 None B64) [LOAD ASYNC] { Gfx1250 Global 0x61 },

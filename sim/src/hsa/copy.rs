@@ -240,7 +240,7 @@ unsafe fn dependencies<'a>(
 
 /// Copies with a GPU's engine, or with the host. Returns false if the engine faults.
 fn copy_with(machine: &Machine, engine: Option<AgentIndex>, (dst, src): (usize, usize), size: usize) -> bool {
-    // What was found accessible stays mapped until it is copied.
+    // The guard keeps the ranges mapped from the access check to the copy.
     let _guard = machine.memory.dispatch();
     let is_done = engine.is_none_or(|engine| can_copy(machine, engine, (dst, src), size));
     if is_done {

@@ -257,7 +257,7 @@ pub unsafe extern "C" fn hsa_sim_memory_part_begin(ptr: *const c_void, size: usi
         let start = ptr.addr() as u64;
         let range = machine.memory.find(start).ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
         let end = start.checked_add(size as u64).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
-        // What was there was somebody else's.
+        // Earlier contents of these addresses belonged to another allocation.
         machine.memory.unwritten.renew(start..end);
         machine.race.forget(start..end);
         if !machine.config.checks.set.bounds {

@@ -159,7 +159,7 @@ fn report_all(reports: &Receiver<Report>, handlers: &Handlers) {
         match report {
             Report::Queue(call) => call(),
             Report::System(event) => tell(&event, handlers),
-            // Whoever asked may have been stopped.
+            // The queue that asked may have been stopped.
             Report::Scratch(answer) => drop(answer.send(())),
         }
     }

@@ -238,7 +238,7 @@ pub struct Queue {
     pub errors: Box<Errors>,
 }
 
-// SAFETY: the queue's shared words are only accessed atomically; its packets by who reserved them.
+// SAFETY: the queue's shared words are only accessed atomically; a packet only by the thread that reserved it.
 unsafe impl Sync for Queue {}
 // SAFETY: the queue may be used from any thread, and its errors are guarded.
 unsafe impl Send for Queue {}

@@ -119,7 +119,7 @@ struct Checking<'a, const L: usize> {
 
 impl<'a, const L: usize> Checking<'a, L> {
     fn new(checks: Checks<'a>, kernel: &'a Kernel, program: &'a Program<L>, launch: &'a Launch<'a>) -> Self {
-        // Who meets at other barriers than the workgroup's is not known.
+        // The members of barriers other than the workgroup's are unknown.
         let looks_for_races = checks.set.race && !kernel.plan(program).has_other_barriers;
         let shared =
             looks_for_races.then(|| Shared::new(&launch.packet, L as u32, kernel.start.is_split(), program.target));
@@ -221,7 +221,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
                 let count = left.min(self.launch.threads.saturating_sub(1) as u64);
                 (0..count).map(|_| scope.spawn(help)).collect()
             };
-            // What workgroups see of each other depends on caches while they run at the same time.
+            // With caches, concurrent workgroups may see stale values of each other.
             if self.memory.caches().is_some() {
                 helpers = call_helpers();
             }
@@ -440,7 +440,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
         let Worker { observer, group, waves, states, .. } = self;
         observer.resume(Held { waves: &mut waves[..states.len()], states, group });
         'rounds: loop {
-            // What the wave that spends most does in this round; a barrier costs something, too.
+            // The most that a wave has spent in this round; a barrier costs something, too.
             let mut spent = 1;
             for index in 0..self.states.len() {
                 if self.states[index] != State::Ready {

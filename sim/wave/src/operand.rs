@@ -94,7 +94,7 @@ impl Upper {
         match inst.format {
             // Scales of matrix ops are never above.
             _ if inst.op.loads_scales() => ([0; 4], 0),
-            // What a buffer access loads or stores is its destination.
+            // The data of a buffer access, loaded or stored, is its destination.
             Format::Mubuf | Format::Mtbuf => ([bits(0), destination, 0, 0], destination),
             _ => ([bits(0), bits(1), bits(2), 0], destination),
         }

@@ -134,7 +134,7 @@ impl<'a, const L: usize> Meter<'a, L> {
         }
         self.places.sort_unstable();
         self.places.dedup();
-        // What several lanes access is there once.
+        // Bytes that several lanes access count once.
         self.ranges.sort_unstable();
         self.ranges.dedup();
         let distinct = self.ranges.iter().map(|(_, size)| size).sum::<u64>();

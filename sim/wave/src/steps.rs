@@ -82,7 +82,7 @@ fn class_of(inst: &Inst) -> Option<Class> {
         | Format::Vop3p
         | Format::Vopd
         | Format::Vopd3 => Some(Class::Valu),
-        // What is called a store, atomics among it: no document that was found says which tokens these have.
+        // Ops with `store` in their name, atomics among them. No document was found that gives their tokens.
         Format::Ds => Some(Class::Lds { writes: inst.op.name().contains("store") }),
         Format::Flat => Some(Class::Flat { writes }),
         Format::Mubuf | Format::Mtbuf | Format::Global | Format::Scratch | Format::Vimage => {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Chains of allocations on several queues in flight.
 //!
-//! A link of a chain allocates, works on what it got, copies a part of it to memory of the chain's own, and gives it
+//! A link of a chain allocates, works on the memory, copies a part of it to memory of the chain's own, and gives it
 //! back. A chain is on one queue and waits for nothing but itself, so that the pool is asked for memory on one queue
-//! while what another queue gave back is in use there.
+//! while memory that another queue gave back is in use there.
 
 use super::{Generator, Group};
 use crate::kernels::gpu_count;

@@ -189,7 +189,7 @@ impl Reader<'_> {
         let high = self.word()?;
         let unified = self.target.has_unified_registers();
         if op.info().src.is_empty() {
-            // What is in the fields of gfx942's cache control is its scope.
+            // On gfx942 these fields are the scope of the cache control.
             inst.mem.glc = bit(word, 14) && self.target.is_cdna3_or_later();
             inst.mem.scc = bit(word, 15) && self.target.is_cdna3_or_later();
             return Ok(inst);

@@ -130,7 +130,7 @@ impl Reader<'_> {
                 inst.dst = Operand::None;
             }
         } else if info.dst == Ty::None {
-            // What moves nothing ignores them.
+            // Instructions without data ignore these fields.
             (inst.mem.glc, inst.mem.dlc, inst.mem.scope, inst.mem.th) = (false, false, 0, 0);
         }
         Ok(())

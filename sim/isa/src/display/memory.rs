@@ -15,7 +15,7 @@ pub(super) fn smem(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     f.write_str(inst.op.name_on(inst.target))?;
     let mut list = List::new(f, inst);
     match info.src.get(2) {
-        // What an atomic returns goes where its data was.
+        // An atomic returns into the registers of its data.
         Some(data) => list.operand(inst.src[2], *data)?,
         None => list.operand(inst.dst, info.dst)?,
     }

@@ -397,7 +397,7 @@ fn compare(target: Target, cpu: &str, samples: &[(Op, Vec<u32>)]) -> BTreeMap<Op
     let mut wrong = Vec::new();
     let mut taken = Vec::new();
     for ((op, words), theirs) in samples.iter().zip(disassemble(cpu, &words)) {
-        // What LLVM itself calls malformed is no oracle, nor are tuples it lets run past v255.
+        // Texts that LLVM itself calls malformed are no oracle, nor are tuples that it lets run past v255.
         // LLVM 22 puts the bar of an absolute value in the wrong place in gfx12's v_cndmask_b32_dpp.
         let misprinted = |text: &str| text.starts_with("v_cndmask_b32_dpp") && text.contains(", vcc_lo|");
         let malformed = |text: &str| {

@@ -92,7 +92,7 @@ fn known(target: Target, cpu: &str) -> BTreeMap<(&'static str, u32), (String, Ve
         let codes: Vec<u32> = (first..=last).flat_map(|code| std::iter::repeat_n(code, TRIES)).collect();
         let samples: Vec<_> = codes.iter().map(|code| sample(family, format, *code, &mut random)).collect();
         for ((code, words), text) in codes.into_iter().zip(&samples).zip(disassemble(cpu, &samples)) {
-            // What LLVM itself calls malformed does not count.
+            // Texts that LLVM itself calls malformed do not count.
             let Some(text) = text.filter(|text| !text.contains("Invalid")) else { continue };
             let name = text.split(' ').next().unwrap_or_default();
             let suffixes = ["_e32", "_e64", "_dpp", "_sdwa"];
@@ -183,7 +183,7 @@ fn sample(family: Family, format: &str, code: u32, random: &mut Random) -> Vec<u
             }
             let base = if gfx9 { 0xd380_0000 } else { 0xcc00_0000 };
             if family == Family::Gfx12 && matches!(code, 0x35 | 0x3a) {
-                // Scales alone: what they are for follows in two further dwords.
+                // Scales alone: their matrix op follows in two further dwords.
                 return vec![base | code << 16, sources[0] | sources[1] << 9 | 256 << 18];
             }
             let (low, high) = if random.below(2) == 0 { (0, 0) } else { (1 << 14, 3 << 27) };
@@ -228,7 +228,7 @@ fn buffer(family: Family, typed: bool, code: u32, random: &mut Random) -> Vec<u3
         let high = data | resource << 11 | addressing << 30 | hint | data_format << 23;
         return vec![0xc400_0000 | code << 14 | 124, high, address];
     }
-    // What has no operands wants zeros.
+    // Instructions without operands need zeros.
     if !typed && random.below(4) == 0 {
         return vec![0xe000_0000 | code << 18, 0];
     }
@@ -288,7 +288,7 @@ fn graphics(family: Family, format: &str, code: u32, random: &mut Random) -> Vec
     let register = |random: &mut Random| random.below(50) * 4;
     let (data, address) = (register(random), register(random));
     let (resource, dimension) = (random.below(12) * 2, random.below(8));
-    // What takes no sampler wants zeros, and rays want all components and resources of four registers.
+    // Instructions without a sampler need zeros. Rays need all components, and resources of four registers.
     let sampler = random.below(2) * 4;
     let rays = random.below(3) == 0;
     let components = if rays { 15 } else { 1 << random.below(4) };

@@ -134,7 +134,7 @@ mod tests {
         memory.renew(19 * PAGE..20 * PAGE);
         let edges = [18 * PAGE - 2, 18 * PAGE - 1, 18 * PAGE, 18 * PAGE + 1, 19 * PAGE, 20 * PAGE - 1, 20 * PAGE];
         assert_eq!(edges.map(|at| is_unwritten(&memory, at)), [false, true, true, false, true, true, false]);
-        // What is written wholly is made a page again where something unwritten is stored.
+        // A wholly written page is tracked again once an uninitialized value is stored to it.
         memory.written(19 * PAGE..20 * PAGE);
         memory.follow(64 * PAGE..66 * PAGE);
         memory.written(64 * PAGE..65 * PAGE);

@@ -186,7 +186,7 @@ impl<'a> Processor<'a> {
     fn process<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>) -> Result<(), Failure> {
         let (machine, queue) = (self.machine, self.queue);
         while queue.active() {
-            // What a packet names stays mapped from the check to its completion.
+            // Memory that a packet names stays mapped from the check to its completion.
             let memory = machine.memory.dispatch();
             let is_held = machine.costs.is_held();
             // Nearly all, without a list.
@@ -310,7 +310,7 @@ impl<'a> Processor<'a> {
     /// Waits for the running packets when the queue is to stop.
     fn end(&mut self) {
         while !self.running.is_empty() {
-            // What waits for signals looks whether it is to stop.
+            // Packets that wait for signals check whether they have to stop.
             self.running.values().for_each(Thread::unpark);
             // Only the first failure is told.
             drop(self.receive());

@@ -359,7 +359,7 @@ impl Executor<'_> {
             true => compare(wide_word(host).load(Ordering::Acquire) & mask, reference),
             false => compare(u64::from(word(host).load(Ordering::Acquire)) & mask, reference),
         };
-        // Who stores to the word's 64 bits wakes this thread; what it waits for is looked at here.
+        // A store to the word's 64 bits wakes this thread, which checks its condition here.
         while !met() {
             let (around, seen) = match self.polled(address & !7, 8) {
                 Ok(around) => (around, wide_word(around).load(Ordering::Acquire)),

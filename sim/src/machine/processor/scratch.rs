@@ -18,7 +18,7 @@ use crate::machine::queue::Queue;
 use crate::machine::queue::packet::Failure;
 use crate::machine::signal::{self, Condition, Waiting};
 
-// What the processor says.
+// Reasons that the packet processor stores to the queue's inactive signal.
 const TOO_LITTLE_WAVE64: i64 = 1;
 const TOO_LITTLE_WAVE32: i64 = 0x400;
 const USED_ONCE: i64 = 0x200;

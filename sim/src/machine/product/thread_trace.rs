@@ -225,7 +225,7 @@ impl Engine {
                 (self.start, self.written, self.lost) = (self.base * PAGE, 0, 0);
                 Ok(None)
             }
-            // What registers are now is of the next one.
+            // The registers now belong to the next trace.
             (true, under_way) => {
                 self.trace = under_way;
                 Ok(None)
@@ -302,7 +302,7 @@ impl ThreadTrace {
                     }
                     Register::Reset if value == gfx9::RESET_BUFFER => (engine.written, engine.lost) = (0, 0),
                     Register::Reset => return Err(name("is set without RESET_BUFFER alone")),
-                    // What it begins with, or flags to be cleared.
+                    // The initial value, or flags to be cleared.
                     Register::Pointer | Register::Status if value == 0 => (engine.written, engine.lost) = (0, 0),
                     Register::HighWater => {}
                     Register::Base => engine.base = engine.base & !0xffff_ffff | u64::from(value),
@@ -477,7 +477,7 @@ mod tests {
         write(gfx11::SQ_THREAD_TRACE_BUF0_SIZE, 3 << 8).unwrap();
         write(gfx11::SQ_THREAD_TRACE_TOKEN_MASK, gfx11::REG_INCLUDE_COMP).unwrap();
         write(gfx11::SQ_THREAD_TRACE_CTRL, 1).unwrap();
-        // What is written now is of the next one.
+        // Writes from here on belong to the next trace.
         write(gfx11::SQ_THREAD_TRACE_BUF0_BASE, 0x5678).unwrap();
         write(GRBM_GFX_INDEX, BROADCAST).unwrap();
         write(SQ_THREAD_TRACE_USERDATA_2, 7).unwrap();

@@ -343,7 +343,7 @@ fn is_before<K>(first: &Dispatch<K>, second: &Dispatch<K>) -> bool {
     let by_packets = first.queue == second.queue && first.place < second.barrier;
     let by_waiting = first.completed.is_some_and(|completed| completed <= second.floor);
     let by_publishing = first.published.get(&second.queue).is_none_or(|published| second.place.packet >= *published);
-    // What runs at the same time may tell each other through memory.
+    // Dispatches that run at the same time may synchronize through memory.
     let is_beside = first.completed.is_none_or(|completed| completed > second.begun);
     let by_memory = is_beside && first.synchronizes && second.synchronizes;
     by_packets || by_waiting || by_publishing || by_memory

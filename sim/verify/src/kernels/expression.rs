@@ -247,7 +247,7 @@ fn element(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
 
 fn integer(g: &mut Generator, scope: &Scope, ty: Type, depth: u32) -> String {
     let name = ty.name();
-    // What C computes in without a sign.
+    // The unsigned type in which C computes.
     let wide = if ty.bits == 64 { "u64" } else { "u32" };
     let sub = |g: &mut Generator, ty| expression(g, scope, ty, depth);
     match g.random.below(30) {

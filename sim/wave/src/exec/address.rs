@@ -371,7 +371,7 @@ impl Wide {
     /// The resource in the scalar slots from `slot` on.
     pub fn read<const L: usize>(wave: &Wave<L>, slot: usize) -> Result<Self, Stop> {
         let (low, high) = (wave.slot64(slot), wave.slot64(slot + 2));
-        // What the flags in the four highest bits mean is not published.
+        // The meaning of the four highest bits is not published.
         if high >> 60 != 0 || high >> 58 & 3 != 0 {
             return Err(unknown("gfx1250's buffer resources with flags or a scaled stride"));
         }

@@ -41,7 +41,7 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
             exchange(wave, a, b);
             Ok(())
         },
-        // The bits are known when code is decoded: what is left is the index.
+        // The bits are known when code is decoded. The index remains.
         Op::SSetGprIdxOn => |wave, _, op| {
             let set = wave.s32(&op.src[0]) & 0xff | (op.simm as u32 & 15) << 12;
             wave.s[slot::M0] = wave.s[slot::M0] & !0xf0ff | set;

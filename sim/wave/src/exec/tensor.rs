@@ -171,8 +171,8 @@ fn copy<const L: usize>(wave: &Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, 
                 let address = start
                     .filter(|_| x < descriptor.tensor[0])
                     .map(|start| memory.wrapping_add(start.wrapping_add(x).wrapping_mul(descriptor.element)));
-                // What is outside of the tensor is not stored, so its place in LDS may be none: Triton leaves out the
-                // padding of the last line of a tile.
+                // Elements outside of the tensor are not stored, so they need no LDS: Triton leaves out the padding of
+                // the last line of a tile.
                 if address.is_some() || !stores {
                     move_element(group, address, (lds, element), stores)?;
                 }

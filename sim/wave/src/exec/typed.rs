@@ -115,7 +115,7 @@ impl Format {
         (float as f32).to_bits()
     }
 
-    /// The bits of component `at`, from a float or integer of 32 bits. What does not fit becomes the nearest that does.
+    /// The bits of component `at`, from a float or integer of 32 bits, clamped to the nearest that fits.
     fn store(self, value: u32, at: usize) -> u32 {
         let bits = self.bits[at];
         let (greatest, positive) = (u32::MAX >> (32 - bits), u32::MAX >> (33 - bits).min(31));

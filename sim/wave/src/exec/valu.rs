@@ -297,7 +297,7 @@ macro_rules! floats {
                     2 => x * 4.0,
                     _ => x * 0.5,
                 };
-                // What else omod does: -0 becomes +0, and so does a denormal.
+                // omod also makes -0 and denormals +0.
                 let x = if how.omod != 0 && x.abs() < $min { 0.0 } else { x };
                 let x = if how.clamp {
                     if x.is_nan() { if how.dx10 { 0.0 } else { x } } else { x.clamp(0.0, 1.0) + 0.0 }

@@ -247,7 +247,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
         let body = self.asm.offset();
         let (mut templates, mut at) = (0, 0);
         while at < ops.len() {
-            // What was stored may be loaded again: then the interpreter would not repeat what the code has done.
+            // A stored value may be loaded again; the interpreter would then compute something else than the code did.
             let is_access = apart && access::is_access(&ops[at], self.target);
             if is_access && at > 0 {
                 break;

@@ -36,7 +36,7 @@ impl Page {
     pub fn set(&self, range: Range<u64>, is_unwritten: bool) {
         for (word, bits) in Self::words(range) {
             let word = &self.0[word];
-            // Relaxed: what orders the accesses themselves orders these. Mostly there is nothing to change.
+            // Relaxed: the order of the accesses themselves is that of these words. Mostly there is nothing to change.
             let old = word.load(Ordering::Relaxed);
             if is_unwritten && old & bits != bits {
                 word.fetch_or(bits, Ordering::Relaxed);

@@ -110,7 +110,7 @@ fn ids_are_packed_from_gfx90a_on() {
         assert_eq!(result.unwrap().waves, 8);
         for (at, found) in out.into_iter().enumerate() {
             let at = at as u32;
-            // Workgroups run in order: what is left is the last one's.
+            // Workgroups run in order: the last one's values remain.
             let expected = (at % 8) | ((at / 8 % 4) << 10) | ((at / 32) << 20) | 0x1500_0000;
             assert_eq!(found, expected, "work-item {at} on {cpu}");
         }
@@ -120,7 +120,7 @@ fn ids_are_packed_from_gfx90a_on() {
 #[test]
 fn arguments_are_preloaded_and_their_loads_skipped() {
     for (target, cpu) in ALL.into_iter().filter(|(target, _)| target.has_unified_registers()) {
-        // What firmware without preloading runs: 256 bytes.
+        // The prologue that firmware without preloading runs: 256 bytes.
         let prologue = "s_trap 2\n".repeat(64);
         let text = "v_mov_b32 v1, s4
             v_and_b32 v0, 63, v0

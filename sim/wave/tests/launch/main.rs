@@ -144,7 +144,7 @@ fn compiled_code_does_what_the_interpreter_does() {
 fn global_wave_sync_is_a_barrier_of_all_workgroups() {
     for threads in [1, 4] {
         let gws = Gws::default();
-        // What one dispatch sets is there for the next.
+        // A counter that one dispatch sets is there for the next.
         let one = |code, items| {
             let (mut buffer, map) = ([0_u32; 8], Map::default());
             let arguments = [map.of(&buffer, true)];
@@ -358,7 +358,7 @@ fn misaligned_atomics_are_faults() {
 #[test]
 fn lds_ends_where_the_packet_says() {
     assert!(run_on::<1>(kernels::LDS_BEYOND, 32, 32, |launch| launch.packet.group_segment_size = 132).0.is_ok());
-    // What is beyond reads as zero.
+    // Bytes beyond the segment read as zero.
     assert!(run_on::<1>(kernels::LDS_BEYOND, 32, 32, |launch| launch.packet.group_segment_size = 128).0.is_ok());
 }
 

@@ -233,7 +233,7 @@ fn matrices_take_their_time() {
     ];
     for (cpu, op, factor, addend) in ops {
         let same = small(cpu);
-        // What adds on XDL waits for what does not by itself.
+        // The next op reads the result as a factor, then as an addend.
         needs(cpu, &format!("{op}\n{}\n{same} a[8:11], a0, v5, a[8:11]", nops(factor)), "read by the next");
         needs(cpu, &format!("{op}\n{}\n{same} a[8:11], v4, v5, a[2:5]", nops(addend)), "read by the next");
         needs(cpu, &format!("{op}\n{}\nv_accvgpr_read_b32 v1, a2", nops(factor)), "and read");
@@ -539,7 +539,7 @@ fn gfx1250_runs_vector_arithmetic_beside_matrix_ops() {
         }
         let next = matrix("f32_16x16x32_f16", 8).replace("16:23", "48:55").replacen("48:55", "56:63", 1);
         counts_vectors(&first, vectors + 1, &next);
-        // What is added to may be there at once, and so may what has nothing to do with it.
+        // An op that adds to the result needs no distance, nor does an unrelated op.
         for last in [matrix("f32_16x16x32_f16", 8), "v_mov_b32_e32 v0, v1".to_owned()] {
             assert_eq!(found("gfx1250", &format!("{first}\n{last}"), false), [], "{first}");
         }

@@ -208,7 +208,7 @@ fn memory_is_written_before_it_is_read() {
     needs("gfx90a", &lines, 1, "s_cbranch_scc1 0", "uninitialized memory byte 0x");
     // The other buffer is the host's.
     finds_nothing("gfx1100", &then_branch(&["global_load_b32 v5, v1, s[4:5]"]));
-    // What is stored where it is not written is not, where it is loaded again.
+    // Bytes stay uninitialized through copies by memory and LDS.
     let lines = ["global_store_b32 v1, v0, s[6:7]", "global_load_b32 v6, v1, s[6:7]", "ds_store_b32 v1, v6"];
     let lines = [&lines[..], &["ds_load_b32 v7, v1", "global_store_b32 v1, v7, s[6:7] offset:512"]].concat();
     let lines = then_branch(&[&lines[..], &["global_load_b32 v5, v1, s[6:7] offset:512"]].concat());
@@ -318,7 +318,7 @@ fn what_the_host_may_read_is_told_on_request() {
     assert_eq!(told(true, "global_store_b8 v1, v4, s[4:5]"), [""; 0]);
     assert_eq!(told(true, "global_store_b16 v1, v4, s[4:5]").len(), 1);
     assert_eq!(told(true, "global_store_b32 v1, v3, s[4:5]"), [""; 0]);
-    // Who stores it in the same place passes it on.
+    // A store to the buffer that held the value before passes it on.
     assert_eq!(told(true, "global_store_b32 v1, v2, s[6:7]"), [""; 0]);
     assert_eq!(told(false, "global_store_b32 v1, v2, s[4:5]"), [""; 0]);
 }

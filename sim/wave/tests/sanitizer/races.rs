@@ -105,7 +105,7 @@ fn what_one_reads_another_does_not_overwrite() {
 
 #[test]
 fn a_barrier_orders_what_was_before_it_alone() {
-    // What wave 0 stores after the barrier is before wave 1 goes on from it.
+    // Wave 0 stores after the barrier, before wave 1 continues from it.
     let lines = ["s_barrier", "ds_store_b32 v1, v5", "ds_load_b32 v6, v2"];
     finds("gfx1100", &lines, TWO_WAVES, "ds_load_b32 v6, v2", "previous write by wave 0 at ");
     // Barriers follow each other, so that wave 0 is at the second one when wave 1 leaves the first.
@@ -368,7 +368,7 @@ fn named_barriers_order_lds() {
         wrong[without] = "s_nop 0";
         finds("gfx1250", &wrong, TWO_WAVES, load, "previous write by wave 0 at ");
     }
-    // What is stored behind the signal is not ordered.
+    // A store behind the signal is not ordered.
     let mut wrong = right;
     wrong.swap(8, 9);
     finds("gfx1250", &wrong, TWO_WAVES, load, "previous write by wave 0 at ");

@@ -306,7 +306,7 @@ fn branches(machine: Machine, random: &mut Random) -> Vec<Case> {
     (after.s[20], after.s[21], after.scc) = (0, 3, false);
     let text = "s_mov_b32 s20, 3\ns_mov_b32 s21, 0\ns_addk_i32 s21, 0x1\ns_addk_i32 s20, 0xffff\ns_cmp_lg_u32 s20, 0\ns_cbranch_scc1 65532";
     cases.push(Case::new(text, before.clone(), after));
-    // What follows the end is not run.
+    // Code behind the end is not run.
     cases.push(Case::new("s_endpgm\ns_mov_b32 s20, 1", before.clone(), before));
     cases
 }

@@ -188,7 +188,7 @@ fn scaled(
             for state in [&mut before, &mut after] {
                 state.v[register][lane] = state.v[register][lane] & mask | element << shift;
             }
-            // What is lost of 23 bits.
+            // The lost ones of 23 bits.
             let lost = 23 - mantissa;
             let rest = fraction << 16 & ((1 << lost) - 1);
             let odd = fraction >> (7 - mantissa) & 1 != 0;
@@ -390,7 +390,7 @@ fn half_by_chance(machine: Machine, mantissa: u32, random: &mut Random) -> Case 
     let mut after = before.clone();
     for lane in before.active_lanes() {
         let bits = before.v[0][lane] >> 16;
-        // What is lost of ten bits of mantissa, beside as many of the random ones.
+        // The lost ones of ten bits of mantissa, beside as many random bits.
         let lost = 10 - mantissa;
         let carries = (bits & ((1 << lost) - 1)) + (before.v[4][lane] >> (32 - lost)) >= 1 << lost;
         let kept = F16.get(u64::from(bits >> lost << lost));

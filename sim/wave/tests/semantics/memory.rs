@@ -364,7 +364,7 @@ fn buffer(machine: Machine, op: Op, turn: usize, mode: usize, returns: bool, ran
 /// `scratch_*`: each lane's bytes are set, worked on, and read back.
 fn scratch(machine: Machine, op: Op, turn: usize, random: &mut Random) -> Case {
     let mut before = state(machine, op, random);
-    // gfx12's registers are signed: what they have is negative twice, in lanes and in the scalar one.
+    // gfx12's registers are signed: two cases have negative offsets, in lanes and in the scalar register.
     let signed = matches!(machine.target, Target::Gfx1200 | Target::Gfx1250);
     let immediate: i64 = [0, -16, if signed { 1024 } else { 16 }, if signed { 2048 } else { 32 }][turn];
     let scalar = turn == 3;

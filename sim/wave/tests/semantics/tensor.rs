@@ -170,7 +170,7 @@ pub fn cases(machine: Machine, random: &mut Random) -> Vec<Case> {
                 ..Tensor::default()
             };
             let padded = Tensor { padding: Some((random.below(3), random.below(4))), ..flat.clone() };
-            // What is outside of the tensor need not be in LDS for a store.
+            // Elements outside of the tensor need not be in LDS for a store.
             let cut = Tensor { tensor: [6, 4, 0, 0, 0], missing: if stores { 2 } else { 0 }, ..flat.clone() };
             let line = Tensor { tile: [9, 0, 0, 0, 0], ..flat.clone() };
             let last = Tensor { barrier: Some(3 << 32), ..flat.clone() };

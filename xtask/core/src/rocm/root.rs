@@ -52,7 +52,7 @@ impl Set {
     }
 }
 
-/// Packages of each set: HIP's runtime, and what starts programs.
+/// Packages of each set: HIP's runtime, and programs of its start scripts.
 const ALWAYS: [&str; 3] = ["libamdhip64-5=5.7.1-6+deb13u1", "coreutils", "dash"];
 
 /// The root folder, which [`ensure`] fills.
@@ -183,7 +183,7 @@ fn unpack(step: &Step, archives: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Adds what Debian's installer and the kernel would add.
+/// Adds the files that Debian's installer and the kernel would add.
 fn furnish(root: &Path) -> Result<()> {
     let shown = || format!("furnishing {}", root.display());
     for name in MERGED {

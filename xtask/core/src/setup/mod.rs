@@ -41,7 +41,7 @@ pub enum Build<'a> {
     Replay,
     /// The extension module of IREE's Python bindings.
     Python,
-    /// The tool that runs modules, and what reads its trace.
+    /// The tool that runs modules, and the program that reads its trace.
     Trace,
 }
 
@@ -140,7 +140,7 @@ pub fn onnx(layout: &Layout, steps: &Steps) -> Result<()> {
     python::ensure_onnx(layout, steps)
 }
 
-/// Sets up [`sources`], what builds Python wheels, and the system that portable programs are linked against.
+/// Sets up [`sources`], the builder of Python wheels, and the system that portable programs are linked against.
 ///
 /// # Errors
 /// As [`sources`].

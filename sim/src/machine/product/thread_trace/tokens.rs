@@ -94,7 +94,7 @@ impl Tokens {
                     Generation::Gfx11 => 3,
                     _ => 4,
                 };
-                // What is traced in detail: SIMD unit, work-group processor, shader array.
+                // Parts that are traced in detail: SIMD unit, work-group processor, shader array.
                 let (simd, unit, array) = (wanted.mask & 3, wanted.mask >> 4 & 7, wanted.mask >> 9 & 1);
                 tokens.push(0b001_0001 | version << 7 | u64::from(simd << 13 | unit << 15 | array << 19), 64);
             }
@@ -122,7 +122,7 @@ impl Tokens {
     /// Appends a token of `bits` bits, a multiple of 4.
     fn push(&mut self, token: u64, bits: usize) {
         let used = self.bytes.len() * 2 - usize::from(self.is_half);
-        // What comes when something was lost would be read at a wrong time.
+        // Tokens after a lost one would be decoded at a wrong time.
         if self.lost > 0 || used + bits / 4 > self.limit * 2 {
             self.lost += 1;
             return;

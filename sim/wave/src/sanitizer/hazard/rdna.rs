@@ -374,7 +374,7 @@ fn beside_matrix(look: &Look) -> Option<Hazard> {
             }
         }
         vectors += u8::from(separates(facts));
-        // What the longest needs.
+        // No rule needs more.
         if vectors > 8 {
             return None;
         }
