@@ -96,7 +96,7 @@ fn check_direct_binding(binding: BufferRef<'_>, layout: ArgumentLayout) -> Resul
         ArgumentLayout::Indirect(needs) => {
             needs.check_length(binding.length.min(buffer.byte_length() - binding.offset) as u64)
         }
-        // As IREE's validation of command buffers has it: what a kernel does with a binding is not known.
+        // As in IREE's validation of command buffers: a kernel's use of a binding is unknown.
         _ => check_use(buffer, BufferUsage::DISPATCH_STORAGE, MemoryAccess::ANY),
     }
 }

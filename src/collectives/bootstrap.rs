@@ -20,7 +20,7 @@ pub enum Engine {
     Auto,
     /// TCP.
     Tcp,
-    /// MPI; the driver initialises it if nobody has.
+    /// MPI; the driver initialises it if necessary.
     Mpi,
     /// RCCL moves the data; the ranks meet as with [`Self::Auto`].
     Rccl,
@@ -196,7 +196,7 @@ fn world_at(address: &str, rank: u32, join: impl FnOnce() -> Result<Arc<World>>)
     let place = {
         let mut worlds = WORLDS.lock();
         let worlds = worlds.get_or_insert_default();
-        // Those that are gone and that nobody makes.
+        // Drops worlds that are gone and that no thread is making.
         worlds.retain(|_, place| Arc::strong_count(place) > 1 || place.lock().strong_count() > 0);
         worlds.entry((address.to_owned(), rank)).or_default().clone()
     };

@@ -229,7 +229,7 @@ pub fn join(timeout: Duration) -> Result<Arc<World>> {
     if !mpi.is_running()? {
         return Err(status!(
             FAILED_PRECONDITION,
-            "MPI is over in this process (MPI_Finalize); it cannot run collectives"
+            "MPI was finalized in this process (MPI_Finalize); it cannot run collectives"
         ));
     }
     if !mpi.allows_threads()? {

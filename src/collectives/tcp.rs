@@ -156,11 +156,11 @@ fn gather(store: &TcpListener, count: u32, deadline: Instant) -> Result<Joined> 
             let absent: Vec<_> = (1..count).filter(|rank| ranks[*rank as usize].is_none()).take(8).collect();
             return Err(status!(
                 DEADLINE_EXCEEDED,
-                "{missing} of {count} ranks have not come to rank 0's store, among them {absent:?} (option \
+                "{missing} of {count} ranks have not reached rank 0's store, among them {absent:?} (option \
                  collective_timeout)"
             ));
         };
-        // Whoever does not greet as a rank is no rank.
+        // A connection without a rank's greeting is dropped.
         let Ok(Greeting { rank, count: says, port }) = Greeting::read(&mut stream) else { continue };
         if says != count {
             let text = format!("rank {rank} says that there are {says} ranks, rank 0 says {count}");
@@ -170,7 +170,7 @@ fn gather(store: &TcpListener, count: u32, deadline: Instant) -> Result<Joined> 
         match ranks.get_mut(rank as usize) {
             Some(place) if place.is_none() && rank > 0 => *place = Some((stream, SocketAddr::new(address.ip(), port))),
             _ => {
-                let text = format!("rank {rank} of {count} is there already, or does not exist");
+                let text = format!("rank {rank} of {count} has joined before, or is out of range");
                 let _ = reply(&mut stream, Err(&text));
                 continue;
             }
@@ -220,7 +220,7 @@ fn greet(address: &str, (rank, count): (u32, u32), deadline: Instant) -> Result<
     let (Ok(secret), Some(first), true) =
         (secret.try_into(), table.first_mut(), entries.len() == count as usize * ENTRY_BYTES)
     else {
-        return Err(status!(INTERNAL, "the store at {address} sent a table that is none"));
+        return Err(status!(INTERNAL, "the store at {address} sent an invalid table"));
     };
     *first = SocketAddr::new(store.ip(), first.port());
     Ok(Joined { listener, table, secret: u64::from_le_bytes(secret), control: vec![(0, stream)] })
@@ -375,7 +375,7 @@ impl Drop for Tcp {
         let leave = Frame { key, payload: Vec::new() }.head();
         for sender in self.senders.lock().values() {
             if let Some(stream) = &mut *sender.lock() {
-                // Whoever is gone need not know.
+                // A rank that is gone need not know.
                 let _ = stream.write_all(&leave).and_then(|()| stream.shutdown(Shutdown::Write));
             }
         }

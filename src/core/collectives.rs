@@ -70,7 +70,7 @@ impl DeviceChannels {
         let settings = Settings { engine: options.collective_engine, timeout, gpu: place_of(device) };
         let made = bootstrap::connect(&request, &settings, provider).inspect_err(|_| {
             let mut places = self.places.lock();
-            // The map and this call have it: nobody else waits for it.
+            // The map and this call alone have it: no other call waits for it.
             if Arc::strong_count(&place) == 2 {
                 places.remove(&request);
             }

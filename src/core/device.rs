@@ -327,7 +327,7 @@ impl Drop for LogicalDevice {
     /// Stops the queues: cancels submissions that wait for semaphores, and completes those in flight. Host tasks finish
     /// first. Ends a profiling session that the caller has not ended.
     fn drop(&mut self) {
-        // Nobody is there to tell.
+        // No caller is left for the error.
         let _ = self.end_session();
         self.shared.worker.close();
         let threads = std::mem::take(self.threads.get_mut());

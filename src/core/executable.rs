@@ -280,7 +280,7 @@ impl Executable {
         let code = self.code[gpu].as_ref().ok_or_else(|| self.no_kernel(index as u64, gpu))?;
         let launch = Launch::new(function, name, &kernel.loaded, code.gpu().limits(), shape, arguments)?;
         if arguments == Arguments::of(function) {
-            // Whoever is first.
+            // The first thread wins.
             let _ = kernel.usual.set((workgroup_size, dynamic_lds, launch));
         }
         Ok(launch)

@@ -254,7 +254,7 @@ mod loom_tests {
 
     impl Drop for Shared {
         fn drop(&mut self) {
-            // What another thread does with these happens before, as loom checks.
+            // Another thread's accesses to these happen before, as loom checks.
             self.taken.with_mut(|_| ());
             self.given.with_mut(|_| ());
             self.slots.iter_mut().for_each(|slot| slot.with_mut(|_| ()));

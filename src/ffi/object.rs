@@ -95,7 +95,7 @@ unsafe fn count<'a>(object: NonNull<c_void>) -> &'a AtomicI32 {
 /// # Safety
 /// `object` is such an object and alive.
 unsafe fn retain_counted(object: NonNull<c_void>) {
-    // SAFETY: the caller's contract. Relaxed as in IREE: whoever retains already holds a reference.
+    // SAFETY: the caller's contract. Relaxed as in IREE: the caller already holds a reference.
     unsafe { count(object) }.fetch_add(1, Ordering::Relaxed);
 }
 

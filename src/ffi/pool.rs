@@ -376,7 +376,7 @@ pub mod create {
     /// A query that asks `epochs`, which must outlive it.
     pub fn epoch_query<E: Epochs>(epochs: &Arc<E>) -> EpochQuery {
         unsafe extern "C" fn has_passed<E: Epochs>(user_data: *mut c_void, axis: u64, epoch: u64) -> bool {
-            // SAFETY: who is asked outlives the query.
+            // SAFETY: the object behind `user_data` outlives the query.
             let epochs = unsafe { &*user_data.cast::<E>() };
             thunk::catch(|| epochs.has_passed(axis, epoch)).unwrap_or(false)
         }

@@ -119,7 +119,8 @@ const CANCELLED: u8 = 4;
 
 // SAFETY: the timepoint is written by the one that has set TAKEN, and belongs to IREE from ACQUIRED on.
 unsafe impl Sync for Timepoint {}
-// SAFETY: IREE has the timepoint's address from ACQUIRED on only, and nobody moves what is borrowed by then.
+// SAFETY: IREE has the timepoint's address from ACQUIRED on only, and the timepoint is borrowed, hence not moved, by
+// then.
 unsafe impl Send for Timepoint {}
 
 impl Default for Timepoint {
@@ -166,7 +167,7 @@ impl Timepoint {
             drop(unsafe { Arc::from_raw(shared) });
             return Err(status);
         }
-        // Whoever comes second of this and `cancel` cancels it.
+        // The second of this and `cancel` cancels it.
         if this.state.fetch_or(ACQUIRED, Ordering::AcqRel) & CANCELLED != 0 && this.take_back(listener, semaphore) {
             return Err(Status::from_code(Code::CANCELLED));
         }

@@ -193,7 +193,7 @@ impl Library {
         if HsaMachineModel(self.query(HsaSystemInfo::MACHINE_MODEL)?.u32()) != HsaMachineModel::LARGE {
             return Err(incompatible("it is for the small (32-bit) machine model".to_owned()));
         }
-        // AMD's attributes came one by one: what a runtime does not know is not supported.
+        // AMD's attributes came one by one: one that a runtime does not know is not supported.
         let has = |attribute| Ok(optional(self.query(attribute))?.is_some_and(|value| value.bool()));
         let number = |attribute| Ok(optional(self.query(attribute))?.map(|value| value.u16()));
         let amd_major = number(HsaSystemInfo::AMD_EXT_VERSION_MAJOR)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Loading against small libraries made on the spot: what is missing, broken or of another kind.
+//! Loading of small libraries made on the spot: missing, broken and of another kind.
 
 use std::path::Path;
 use std::slice::from_ref;

@@ -159,7 +159,7 @@ impl AqlRing {
     /// Loads the read index.
     #[cold]
     fn look(&mut self) {
-        // SAFETY: valid by the contract of `new`. Acquire: what the packet processor did with a slot happens before its
+        // SAFETY: valid by the contract of `new`. Acquire: the packet processor's accesses to a slot happen before its
         // reuse.
         self.read = unsafe { AtomicU64::from_ptr(self.memory.read_index.as_ptr()) }.load(Ordering::Acquire);
     }

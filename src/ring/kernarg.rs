@@ -325,7 +325,7 @@ mod loom_tests {
             let published = Arc::new(AtomicU64::new(0));
             let unit = move |units: &[UnsafeCell<u64>; 2], end: u64, f: &dyn Fn(&mut u64)| {
                 let index = (end / KERNARG_ALIGNMENT - 1) % 2;
-                // SAFETY: that nobody else is there is what loom checks.
+                // SAFETY: loom checks that no other thread accesses the unit.
                 units[index as usize].with_mut(|unit| f(unsafe { &mut *unit }));
             };
             let producer = {

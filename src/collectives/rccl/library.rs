@@ -191,7 +191,7 @@ impl Rccl {
             )),
             (Some(_), Some(_)) => Err(status!(
                 FAILED_PRECONDITION,
-                "HIP has several devices at {address}, parts of one GPU; which one this driver's is cannot be told: \
+                "HIP has several devices at {address}, parts of one GPU; the driver's part is unknown: \
                  use collective_engine=tcp"
             )),
         }

@@ -309,7 +309,7 @@ impl Group {
     /// Runs a call on the group's thread; its result arrives at the returned end.
     fn call(&self, call: impl FnOnce() -> Result<()> + Send + 'static) -> Result<Receiver<Result<()>>> {
         let (sender, receiver) = channel();
-        // Nobody is interested any more if the receiver is gone.
+        // Without a receiver the result is not needed.
         let job = Box::new(move || drop(sender.send(call())));
         let number = self.calls.draw();
         let no_thread = |error| status!(RESOURCE_EXHAUSTED, "starting a thread for RCCL: {error}");

@@ -41,7 +41,7 @@ impl Watch {
         let mut watcher = Watcher::new(device, gpus, queues_per_gpu);
         let run = move || {
             let result = thunk::catch(|| watcher.run(&stopped));
-            // Nobody looks any more: what a fault leaves behind would be waited for without end.
+            // Without this thread, waits for work behind a fault would never end: the device is lost.
             if let (Err(panic), Some(device)) = (result, watcher.device.upgrade()) {
                 device.mark_lost(panic);
             }

@@ -292,8 +292,8 @@ impl Gpu {
         let place = place_of(busy, &self.info);
         status!(
             DATA_LOSS,
-            "{place} runs nothing any more: its GPU had a fault or a reset that the HSA runtime did not tell of, as it \
-             tells of the first one in a process only; {NEEDS_NEW_PROCESS}"
+            "{place} runs nothing any more: its GPU had a fault or a reset that the HSA runtime did not report, \
+             because it reports only the first one of a process; {NEEDS_NEW_PROCESS}"
         )
     }
 }

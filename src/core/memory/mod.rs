@@ -126,9 +126,9 @@ fn out_of_reach(gpu: &Gpu, buffer: &DeviceBuffer) -> Status {
     let (place, address) = (gpu.place(), buffer.device_address());
     status!(
         INVALID_ARGUMENT,
-        "{place} has no access to the memory of the buffer at {address:#x}, which is another GPU's: their links do not \
-         let the HSA runtime give it any, or whoever allocated the memory did not; use memory of the types \
-         HOST_LOCAL|DEVICE_VISIBLE, or copy through such"
+        "{place} has no access to the memory of the buffer at {address:#x}, which is another GPU's: the links between \
+         the GPUs do not allow it, or the program that allocated the memory did not; use memory of the types \
+         HOST_LOCAL|DEVICE_VISIBLE, or copy through such memory"
     )
 }
 

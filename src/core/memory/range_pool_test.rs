@@ -111,7 +111,7 @@ fn memory_that_is_not_over_goes_to_who_can_wait_and_comes_back_as_it_was() {
     let (result, all, _) = reserve(&pool, (RANGE, 1), &[(1, 5), (2, 7)], DISALLOW_GROWTH).unwrap();
     assert_eq!(result, raw::IREE_HAL_POOL_ACQUIRE_OK);
     release(&pool, &all, &[]);
-    // Whoever may grow does that first.
+    // A request that may grow the pool does so first.
     let (_, all, _) = reserve(&pool, (RANGE, 1), &[], DISALLOW_GROWTH).unwrap();
     release(&pool, &all, &[(1, 9)]);
     let (result, fresh, _) = reserve(&pool, (RANGE, 1), &[], ALLOW_WAIT).unwrap();

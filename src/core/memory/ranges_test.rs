@@ -194,7 +194,7 @@ fn explore(units: usize, axes: usize, last: u64, capacity: u8) -> usize {
             for requester in &epochs {
                 let mut next = state.clone();
                 let is_taken = next.take(size, requester);
-                // Joined neighbours may be refused to those who come after each of them, but not what nobody used.
+                // Joined neighbours may be refused to requests after each of them, but unused memory may not.
                 assert!(is_taken || state.longest(|death| *death == [0; AXES]) < size);
                 if is_taken {
                     new.push(next);

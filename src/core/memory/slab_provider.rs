@@ -129,7 +129,7 @@ impl SlabProvider {
     }
 
     fn release_slab(&self, slab: *const raw::iree_hal_slab_t) {
-        // SAFETY: as below; before the memory may be somebody else's.
+        // SAFETY: as below; before the memory may have another owner.
         tracing::freed(Stream::Slabs, unsafe { (*slab).base_ptr });
         // SAFETY: a slab of `acquire_slab` that the pool gives back once, when nothing uses it.
         unsafe { drop(Box::from_raw((*slab).provider_handle as *mut Slab)) };

@@ -68,7 +68,7 @@ struct Use {
 // SAFETY: the base is IREE's own thread-safe buffer, and so is the pool; pools, buffers and parts may be used from any
 // thread; a reservation is plain.
 unsafe impl Send for Transient {}
-// SAFETY: what changes is atomic, locked, or written once before the buffer is shared; pools lock themselves.
+// SAFETY: fields that change are atomic, locked, or written once before the buffer is shared; pools lock themselves.
 unsafe impl Sync for Transient {}
 
 // SAFETY: repr(C), the C base is first and initialised with VTABLE, which is used here only.
@@ -184,7 +184,7 @@ impl Transient {
 
     /// The buffer over the memory. The caller holds the lock of `is_committed` while it uses it.
     fn held_backing(&self) -> Option<Buffer<'_>> {
-        // SAFETY: null or a buffer that this one has a reference to until somebody else has the lock.
+        // SAFETY: null or a buffer that this one has a reference to until another thread has the lock.
         unsafe { Borrowed::from_raw(self.backing.load(Ordering::Acquire)) }
     }
 

@@ -342,7 +342,7 @@ impl Submit for Dealloca<'_> {
     type Owned = Dealloca<'static>;
 
     fn into_owned(mut self) -> Result<Self::Owned> {
-        // Taken out: what is left is dropped.
+        // Taken out, because the rest is dropped.
         let (claimed, trace) = (self.claimed.take(), self.trace.take());
         Ok(Dealloca { claimed, submitted: None, caller: None, trace })
     }

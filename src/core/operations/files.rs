@@ -253,7 +253,7 @@ impl<'a> Staging<'a> {
             Direction::Read => self.read(),
             Direction::Write => self.write(),
         };
-        // Also after a failure: whoever sees it may rely on nothing being written any more.
+        // Also after a failure: its observers may rely on nothing being written any more.
         let copied = self.wait_for(self.submitted);
         moved.and(copied)
     }

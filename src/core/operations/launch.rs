@@ -380,8 +380,8 @@ impl Arguments {
         if let Some(kind) = &function.hidden.unprovided {
             return Err(status!(
                 UNIMPLEMENTED,
-                "'{name}' reads the argument {kind}, which amdgpu_rs does not provide; compile it without what needs that, \
-                 such as printf and malloc, or pass all its kernargs as direct arguments"
+                "'{name}' reads the argument {kind}, which amdgpu_rs does not provide; compile it without printf, \
+                 malloc and the like, or pass all its kernargs as direct arguments"
             ));
         }
         let total = function.kernarg_layout.total_size;

@@ -651,7 +651,7 @@ mod tests {
             (&[&[1], &[1, 2, 3, 4]], &[&[1, 2, 3], &[4]], &[&[0], &[0, 0, 0, 1]]),
             // Sets stay together, though an event is in two passes then.
             (&[&[1, 2], &[2, 3, 4]], &[&[1, 2], &[2, 3, 4]], &[&[0, 0], &[1, 1, 1]]),
-            // What fits an earlier pass goes there.
+            // A set that fits an earlier pass goes there.
             (&[&[1, 2], &[3, 4], &[5], &[4, 6]], &[&[1, 2, 5], &[3, 4, 6]], &[&[0, 0], &[1, 1], &[0], &[1, 1]]),
         ];
         for (sets, passes, of_sets) in cases {

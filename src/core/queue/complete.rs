@@ -168,8 +168,8 @@ fn take_batch(draining: &mut DrainGuard<'_>, completed: u64) -> Option<(u64, Bat
 /// The body of the completion thread.
 pub fn run(queue: &Queue) {
     loop {
-        // Read before draining, and waited on after it: what completes in between, or before this thread first ran, is
-        // not missed.
+        // Read before draining, and waited on after it: an epoch that completes in between, or before this thread first
+        // ran, is not missed.
         let seen = queue.epoch.value();
         drain(&mut DrainGuard::begin(queue), u64::MAX);
         if queue.epoch.has_ended() {

@@ -324,7 +324,7 @@ mod tests {
         // SAFETY: the semaphore lives.
         let waited = unsafe { iree!(raw::iree_hal_semaphore_wait(signaled.as_ptr(), 1, soon, 0)) };
         assert_eq!(waited.unwrap_err().code(), Code::ABORTED);
-        // What the submission waited for besides knows nothing of it any more.
+        // The submission's other semaphores know nothing of it any more.
         early.borrow().signal(1).unwrap();
         late.borrow().signal(1).unwrap();
     }

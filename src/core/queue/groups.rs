@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(groups.join(&small, BASE).unwrap_err().code(), Code::RESOURCE_EXHAUSTED);
         groups.tell(&mut Seen::default(), 0, 4);
         assert!(first.has_passed(BASE, 4));
-        // What was registered before the refusal does not keep anybody waiting.
+        // Axes that were registered before the refusal keep no thread waiting.
         let frontier = Frontier::new([(BASE, 4)].into_iter());
         let wait = taken.wait(&frontier).unwrap();
         assert_eq!(wait.wait_for(std::time::Duration::ZERO).unwrap_err().code(), Code::CANCELLED);

@@ -41,7 +41,7 @@ impl HostCall {
         self.trace.begin();
         if self.non_blocking {
             signals.signal();
-            // Nobody can see what it returns: the semaphores have advanced.
+            // Its result has no receiver: the semaphores have advanced.
             let result = self.function.call((&device, self.affinity), &self.args, SignalList::default().iter());
             self.trace.end(result.as_ref().err().map(Status::code));
             return None;

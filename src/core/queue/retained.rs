@@ -68,6 +68,6 @@ impl RetainedSet {
 #[inline(always)]
 fn put(place: &mut Option<Resource>, object: Option<Resource>) {
     debug_assert!(place.is_none());
-    // There is nothing to drop, which nobody need ask.
+    // The old value is empty: its drop is skipped.
     std::mem::forget(std::mem::replace(place, object));
 }

@@ -19,7 +19,7 @@ impl Wakeup {
         self.called.notify_one();
     }
 
-    /// Sleeps until somebody has called since the last time, or `timeout` has passed.
+    /// Sleeps until another thread has called since the last time, or `timeout` has passed.
     pub fn wait(&self, timeout: Option<Duration>) {
         let is_silent = |is_called: &mut bool| !*is_called;
         let mut is_called = match timeout {

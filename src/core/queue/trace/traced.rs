@@ -105,7 +105,7 @@ impl<O: Operation> Operation for Traced<O> {
     fn completion_action(&mut self) -> CompletionAction {
         let action = self.operation.completion_action();
         let Some(mut trace) = self.guard.0.take() else { return action };
-        // There is nothing to drop, which nobody need ask.
+        // The old value is empty: its drop is skipped.
         std::mem::forget(std::mem::replace(&mut trace.then, action));
         let is_span = trace.session().wants(ProfileData::HOST_EXECUTION_EVENTS) || trace.info.memory.is_some();
         trace.started = if is_span { host_time() } else { trace.ready };
