@@ -15,9 +15,9 @@ use crate::kernel::{Code, Kernel};
 use crate::launch::{Counters, Launch, MAX_WORKGROUP, Observers, Watch, lds_bytes};
 use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
-use crate::observer::{Held, Observer, Off};
+use crate::observer::{Held, NoObserver, Observer};
 use crate::profile::Profile;
-use crate::program::{PATIENCE, PATIENCE_WITH_CACHES, Program};
+use crate::program::{BRANCH_BUDGET, BRANCH_BUDGET_WITH_CACHES, Program};
 use crate::sanitizer::{Checks, Sanitizer, Shared};
 use crate::steps::Steps;
 use crate::trace::Trace;
@@ -32,7 +32,7 @@ const ALONE: Duration = Duration::from_micros(60);
 
 /// Branch budget of a workgroup before others get a turn: backward branches of the wave that makes most of them, in one
 /// turn or several. The budget is smaller where several workgroups are under way on a thread.
-const SLICE: u32 = PATIENCE;
+const SLICE: u32 = BRANCH_BUDGET;
 const SHARED_SLICE: u32 = 1 << 10;
 /// Cost in backward branches of a round in which a wave sleeps: it likely waits for others.
 const SLEEP: u32 = 1 << 8;
@@ -57,7 +57,7 @@ fn run_program<const L: usize>(
 ) -> Result<Counters, Box<Fault>> {
     let dispatch = Dispatch::new(kernel, program, launch, memory)?;
     match launch.watch {
-        None => dispatch.run(|| Off(launch.jit)),
+        None => dispatch.run(|| NoObserver(launch.jit)),
         Some(Watch::Profile(sink)) => {
             let plan = kernel.plan(program);
             dispatch.run(|| Profile::new(program, plan, sink))
@@ -436,7 +436,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
     fn take_turns(&mut self, slice: u32) -> Result<bool, (FaultKind, usize)> {
         let mut left = slice;
         let are_exclusive = self.dispatch.memory.caches().is_some_and(|caches| caches.are_exclusive());
-        let patience = if are_exclusive { PATIENCE_WITH_CACHES } else { slice };
+        let branch_budget = if are_exclusive { BRANCH_BUDGET_WITH_CACHES } else { slice };
         let Worker { observer, group, waves, states, .. } = self;
         observer.resume(Held { waves: &mut waves[..states.len()], states, group });
         'rounds: loop {
@@ -449,16 +449,22 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
                 if must_stop(self.dispatch) {
                     return Err((self.cancelled(), index));
                 }
-                let mut turn = patience;
+                let mut budget = branch_budget;
                 let stop = loop {
                     let wave = &mut self.waves[index];
-                    match self.dispatch.program.turn(wave, &mut self.group, self.number, turn, &mut self.observer) {
+                    match self.dispatch.program.run_slice(
+                        wave,
+                        &mut self.group,
+                        self.number,
+                        budget,
+                        &mut self.observer,
+                    ) {
                         Stop::Pause => {
                             if self.pause(index, None)? {
                                 left = slice;
                                 continue 'rounds;
                             }
-                            turn = self.waves[index].patience;
+                            budget = self.waves[index].branch_budget;
                         }
                         Stop::Fault(kind) => {
                             if self.pause(index, Some(&kind))? {
@@ -479,13 +485,13 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
                     }
                     Stop::Barrier => *state = State::AtBarrier,
                     _ => {
-                        if wave.patience != 0 {
+                        if wave.branch_budget != 0 {
                             spent = spent.max(SLEEP);
                         }
                         std::thread::yield_now();
                     }
                 }
-                spent = spent.max(patience - wave.patience);
+                spent = spent.max(branch_budget - wave.branch_budget);
             }
             if self.states.iter().all(|&state| state == State::Ended) {
                 return Ok(true);

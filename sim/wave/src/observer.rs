@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Observers of a running kernel. The run loop is generic over an [`Observer`]. [`Off`] does nothing, and its loop has
+//! Observers of a running kernel. The run loop is generic over an [`Observer`]. [`NoObserver`] does nothing, and its loop has
 //! no overhead.
 
 use crate::fault::FaultKind;
@@ -53,9 +53,9 @@ pub(crate) trait Observer<const L: usize> {
 }
 
 /// Observer that does nothing.
-pub(crate) struct Off(pub Jit);
+pub(crate) struct NoObserver(pub Jit);
 
-impl<const L: usize> Observer<L> for Off {
+impl<const L: usize> Observer<L> for NoObserver {
     #[inline(always)]
     fn jit(&self) -> Jit {
         self.0

@@ -7,9 +7,9 @@ use crate::hardware::mode;
 use crate::jit::Jit;
 use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
-use crate::observer::Off;
+use crate::observer::NoObserver;
 use crate::operand::Registers;
-use crate::program::PATIENCE;
+use crate::program::BRANCH_BUDGET;
 use crate::translate::translate;
 use crate::wave::{Group, Named, Row, Wave};
 use sim_isa::Target;
@@ -127,7 +127,7 @@ impl<const L: usize> Probe<L> {
         self.wave.count = 0;
         let jit = if self.baseline { Jit::Off } else { Jit::Check };
         let result = loop {
-            match program.turn(&mut self.wave, &mut group, 0, PATIENCE, &mut Off(jit)) {
+            match program.run_slice(&mut self.wave, &mut group, 0, BRANCH_BUDGET, &mut NoObserver(jit)) {
                 Stop::End => break Ok(self.wave.count - 1),
                 Stop::Fault(kind) => break Err(*kind),
                 _ => {}

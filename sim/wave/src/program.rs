@@ -4,14 +4,14 @@
 use crate::fault::FaultKind;
 use crate::jit::{self, Blocks, Compiled, Context, Jit, LOOK, Source};
 use crate::micro_op::{MicroOp, Stop};
-use crate::observer::{Observer, Off};
+use crate::observer::{NoObserver, Observer};
 use crate::wave::{Group, Wave};
 use sim_isa::{DecodeError, Inst, Target};
 
 /// Backward branches that a wave takes before others get a turn.
-pub(crate) const PATIENCE: u32 = 1 << 14;
+pub(crate) const BRANCH_BUDGET: u32 = 1 << 14;
 /// Backward branches that a wave takes before others get a turn, where others cannot use the caches meanwhile.
-pub(crate) const PATIENCE_WITH_CACHES: u32 = 1 << 6;
+pub(crate) const BRANCH_BUDGET_WITH_CACHES: u32 = 1 << 6;
 
 /// Marks offsets where no instruction starts.
 pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -56,28 +56,28 @@ pub(crate) struct Program<const L: usize> {
 
 impl<const L: usize> Program<L> {
     /// Executes a wave of workgroup `workgroup` until it ends, waits at a barrier, yields or faults. It yields after
-    /// `patience` backward branches, and leaves the unused rest of these in [`Wave::patience`].
-    pub fn turn<O: Observer<L>>(
+    /// `branch_budget` backward branches, and leaves the unused rest of these in [`Wave::branch_budget`].
+    pub fn run_slice<O: Observer<L>>(
         &self,
         wave: &mut Wave<L>,
         group: &mut Group<'_>,
         workgroup: u64,
-        patience: u32,
+        branch_budget: u32,
         observer: &mut O,
     ) -> Stop {
-        wave.patience = patience;
+        wave.branch_budget = branch_budget;
         if !group.memory.begin_turn(workgroup, wave.index) {
             if observer.jit() != Jit::Off {
                 return self.turn_compiled(wave, group, observer.jit());
             }
-            return self.go_on::<false, O>(wave, group, observer);
+            return self.run_until_stop::<false, O>(wave, group, observer);
         }
-        let stop = self.go_on::<true, O>(wave, group, observer);
+        let stop = self.run_until_stop::<true, O>(wave, group, observer);
         group.memory.end_turn();
         stop
     }
 
-    fn go_on<const CACHES: bool, O: Observer<L>>(
+    fn run_until_stop<const CACHES: bool, O: Observer<L>>(
         &self,
         wave: &mut Wave<L>,
         group: &mut Group<'_>,
@@ -120,8 +120,8 @@ impl<const L: usize> Program<L> {
                     return Some(Stop::Fault(Box::new(FaultKind::PcOutOfRange(address))));
                 };
                 wave.next = index;
-                wave.patience -= 1;
-                (wave.patience == 0).then_some(Stop::Yield)
+                wave.branch_budget -= 1;
+                (wave.branch_budget == 0).then_some(Stop::Yield)
             }
             Stop::Refused => {
                 let refusal = self.ops[wave.next as usize - 1].target;
@@ -136,8 +136,8 @@ impl<const L: usize> Program<L> {
         Source { ops, entry, constants, first_constant, target }
     }
 
-    /// [`Self::turn`] without caches and observers, by the program's compiled code once it has any. A program that is
-    /// not compiled runs in the interpreter, for so many backward branches at a time.
+    /// [`Self::run_slice`] without caches and observers, by the program's compiled code once it has any. A program that
+    /// is not compiled runs in the interpreter, for so many backward branches at a time.
     fn turn_compiled(&self, wave: &mut Wave<L>, group: &mut Group<'_>, jit: Jit) -> Stop {
         if matches!(jit, Jit::Always | Jit::Check) {
             self.compiled.compile(self.source(), jit == Jit::Check);
@@ -146,18 +146,18 @@ impl<const L: usize> Program<L> {
             if let Some(blocks) = self.compiled.get() {
                 return self.run_blocks(blocks, wave, group, jit == Jit::Check);
             }
-            let before = (wave.patience, wave.count);
-            let slice = wave.patience.min(LOOK);
-            wave.patience = slice;
-            let stop = self.go_on::<false, Off>(wave, group, &mut Off(Jit::Off));
-            let has_run_out = wave.patience == 0;
-            wave.patience += before.0 - slice;
+            let before = (wave.branch_budget, wave.count);
+            let slice = wave.branch_budget.min(LOOK);
+            wave.branch_budget = slice;
+            let stop = self.run_until_stop::<false, NoObserver>(wave, group, &mut NoObserver(Jit::Off));
+            let has_run_out = wave.branch_budget == 0;
+            wave.branch_budget += before.0 - slice;
             let is_final = self.compiled.heat(self.source(), wave.count - before.1);
-            if !has_run_out || wave.patience == 0 || !matches!(stop, Stop::Yield) {
+            if !has_run_out || wave.branch_budget == 0 || !matches!(stop, Stop::Yield) {
                 return stop;
             }
             if is_final && self.compiled.get().is_none() {
-                return self.go_on::<false, Off>(wave, group, &mut Off(Jit::Off));
+                return self.run_until_stop::<false, NoObserver>(wave, group, &mut NoObserver(Jit::Off));
             }
         }
     }

@@ -159,7 +159,7 @@ pub(crate) struct Wave<const L: usize> {
     /// Resource of global wave sync at which the wave waits, and the round that it waits for the end of.
     pub gws: Option<(usize, u64)>,
     /// Backward branches left before other waves get a turn.
-    pub patience: u32,
+    pub branch_budget: u32,
     /// Numbers of SGPRs and VGPRs with initial values.
     pub given: (usize, usize),
 }
@@ -201,7 +201,7 @@ impl<const L: usize> Wave<L> {
             seen: 0,
             at_named: false,
             gws: None,
-            patience: 0,
+            branch_budget: 0,
             given: (0, 0),
         }
     }

@@ -19,8 +19,8 @@ pub(crate) fn jump<const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &M
     let backward = op.target < wave.next;
     wave.next = op.target;
     if backward {
-        wave.patience -= 1;
-        if wave.patience == 0 {
+        wave.branch_budget -= 1;
+        if wave.branch_budget == 0 {
             return Err(Stop::Yield);
         }
     }

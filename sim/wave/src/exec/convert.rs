@@ -3,7 +3,7 @@
 //! `as` does.
 
 use super::float::*;
-use super::small_float::*;
+use super::fp8::*;
 use super::valu::{Bf16, Byte, Elem, F16, Halves, vops};
 
 /// To a fraction of 32767, rounded to nearest even.

@@ -9,9 +9,9 @@
 //! then through the registers.
 
 use super::float::{bf16_to_f32, half_to_f32};
+use super::fp8::{bf8_to_f32, fp8_to_f32};
 use super::level::{Exec, Level, select};
 use super::outer::{self, Host, Strip};
-use super::small_float::{bf8_to_f32, fp8_to_f32};
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
 use crate::wave::{Group, Row, Wave};

@@ -2,11 +2,11 @@
 //! Matrix ops of gfx950: those of gfx942 on floats of 8 bits, with the formats of the Open Compute Project, and those
 //! of twice the inner dimension, whose dense ones have the layout of the others.
 
+use super::fp8::ocp;
 use super::level::{Exec, Level, select};
 use super::mfma::{
     Elements, LANES, Product, Sparse, Sum, element, elements, multiply_rows, on_64_lanes, products, put, spread,
 };
-use super::small_float::ocp;
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;

@@ -14,11 +14,11 @@ mod control;
 mod convert;
 mod cross;
 pub(crate) mod dpp;
-mod extremum;
 pub(crate) mod float;
 #[cfg(test)]
 #[path = "float_test.rs"]
 mod float_tests;
+mod fp8;
 mod gws;
 mod half;
 mod integer;
@@ -29,6 +29,7 @@ mod memory;
 mod mfma;
 mod mfma_cdna4;
 mod mfma_scaled;
+mod min_max;
 mod outer;
 mod packed;
 mod reach;
@@ -39,7 +40,6 @@ mod scaled;
 mod scaled_cdna4;
 pub(crate) mod sdwa;
 mod single;
-mod small_float;
 mod span;
 mod tensor;
 mod transpose;
@@ -84,7 +84,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| integer::handler(op, level))
         .or_else(|| half::handler(op, level))
         .or_else(|| convert::handler(op, level))
-        .or_else(|| extremum::handler(op, level))
+        .or_else(|| min_max::handler(op, level))
         .or_else(|| compare::handler(op, level))
         .or_else(|| carry::handler(op, level))
         .or_else(|| packed::handler(op, level));
@@ -101,7 +101,7 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| memory::handler(op, level))
         .or_else(|| typed::handler(op))
         .or_else(|| lds::handler(op, level))
-        .or_else(|| small_float::handler(op))
+        .or_else(|| fp8::handler(op))
         .or_else(|| scaled::handler(op))
         .or_else(|| scaled_cdna4::handler(op))
         .or_else(|| wmma::handler(op))
@@ -118,13 +118,13 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
 /// `FeatureFP8E5M3Insts`).
 pub(crate) fn e5m3_handler<const L: usize>(op: Op, level: Level) -> Option<Chosen<L>> {
     let lane_wise = convert::e5m3_handler(op, level).map(|run| Chosen { run, lane_wise: true });
-    lane_wise.or_else(|| small_float::e5m3_handler(op).map(|run| Chosen { run, lane_wise: false }))
+    lane_wise.or_else(|| fp8::e5m3_handler(op).map(|run| Chosen { run, lane_wise: false }))
 }
 
 /// gfx950: the handler of an op that gfx942 has with other floats of 8 bits.
 pub(crate) fn cdna4_handler<const L: usize>(op: Op, level: Level) -> Option<Chosen<L>> {
     let lane_wise = convert::cdna4_handler(op, level).map(|run| Chosen { run, lane_wise: true });
-    let other = || small_float::cdna4_handler(op).or_else(|| mfma_cdna4::handler(op, level));
+    let other = || fp8::cdna4_handler(op).or_else(|| mfma_cdna4::handler(op, level));
     lane_wise.or_else(|| other().map(|run| Chosen { run, lane_wise: false }))
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! VOP3P: two halves in a register, dot products, mixed-precision multiply-adds (RDNA3 ISA 16.10).
 
-use super::extremum::Number;
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32, maximum32, minimum32};
+use super::fp8::ocp;
 use super::half::{fma_bf16, fma16};
 use super::level::{self, Exec, Level, Part, select};
-use super::small_float::ocp;
+use super::min_max::Number;
 use super::valu::{Bf16, Elem, F16, Finish, View, put_half, saturated_half, scalar, view};
 use crate::hardware::mode;
 use crate::micro_op::{Handler, MicroOp, Step};

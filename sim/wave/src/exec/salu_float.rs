@@ -2,8 +2,8 @@
 //! Scalar f32 and f16 arithmetic of RDNA3.5 and RDNA4 (their ISA documents, "SALU floating point"). RDNA3.5 has IEEE
 //! mode, which RDNA4 lacks: its minima and maxima are as those of its vector unit.
 
-use super::extremum::Number;
 use super::float::*;
+use super::min_max::Number;
 use super::valu::{Elem, F16, Finish, flushes, saturated_half};
 use crate::micro_op::{Handler, MicroOp};
 use crate::operand::Src;

@@ -3,8 +3,8 @@
 //! `v_cvt_scale_pk*` of gfx1250 (CDNA5 ISA, V_CVT_SCALEF32_PK8_FP4_F32 and its like).
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32, pow2};
+use super::fp8::{self, Format, by_chance, code, magnitude, ocp};
 use super::integer::prng;
-use super::small_float::{self, Format, by_chance, code, magnitude, ocp};
 use crate::fault::FaultKind;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
@@ -49,9 +49,9 @@ macro_rules! small {
 
 small! {
     Fp8 8 3 8 |value, round| ocp::to_fp8(value, round).into(), |code| ocp::fp8_to_f32(code as u8),
-        small_float::Fp8;
+        fp8::Fp8;
     Bf8 8 2 8 |value, round| ocp::to_bf8(value, round).into(), |code| ocp::bf8_to_f32(code as u8),
-        small_float::Bf8;
+        fp8::Bf8;
     Fp4 4 1 8 |value, round| saturated(value, 4, code(value, 1, 1, round)), |code| finite(code, 4, 1, 1);
     Fp6 6 3 16 |value, round| saturated(value, 6, code(value, 3, 1, round)), |code| finite(code, 6, 3, 1);
     Bf6 6 2 16 |value, round| saturated(value, 6, code(value, 2, 3, round)), |code| finite(code, 6, 2, 3);
@@ -172,7 +172,7 @@ fn pack<S: Small, W: Wide, const CHANCE: bool, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     if op.src[0].kind != SrcKind::Vgpr {
-        return unimplemented("a scaled conversion of what is not in vector registers".to_owned());
+        return unimplemented("a scaled conversion with operands outside of vector registers".to_owned());
     }
     let mut rows = [Row::<L>::ZERO; 3];
     for lane in 0..L {
@@ -205,8 +205,8 @@ fn pack<S: Small, W: Wide, const CHANCE: bool, const L: usize>(
 
 /// The byte of a scale, an exponent, that `lane` takes, and the lane it takes it from, as `scale_sel` says (MLIR's
 /// `getScaleSel`): lanes 16 apart share a dword of scales, one of the lower or of the upper half of the wave. Both take
-/// the same byte of it with formats of eight bits, and bytes side by side with others. What is left out has blocks of
-/// 16 elements for one scale, for which the sources differ.
+/// the same byte of it with formats of eight bits, and bytes side by side with others. Other values of `select`,
+/// for blocks of 16 elements, are left out, because the sources differ.
 fn scale_at(bits: usize, select: u8, lane: usize) -> Option<(usize, u32)> {
     match (bits, select) {
         (8, 0..16) if select.is_multiple_of(2) => {
@@ -222,7 +222,7 @@ fn scale_at(bits: usize, select: u8, lane: usize) -> Option<(usize, u32)> {
 /// Elements times the power of two that their scale is; 255 is NaN.
 fn unpack<S: Small, W: Wide, const L: usize>(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
     if op.src[0].kind != SrcKind::Vgpr {
-        return unimplemented("a scaled conversion of what is not in vector registers".to_owned());
+        return unimplemented("a scaled conversion with operands outside of vector registers".to_owned());
     }
     let mut rows = [Row::<L>::ZERO; 16];
     for lane in 0..L {

@@ -3,9 +3,9 @@
 //! (`v_cvt_scalef32_*`), and roundings by chance to 16 bits (CDNA4 ISA, V_CVT_SCALEF32_PK_FP8_F32 and its like).
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, f32_to_half_rtz, half_to_f32, pow2};
+use super::fp8::by_chance;
 use super::integer::prng;
 use super::scaled::{Bf6, Bf8, Fp4, Fp6, Fp8, Small};
-use super::small_float::by_chance;
 use super::valu::{Elem, put_half};
 use crate::fault::FaultKind;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
@@ -127,7 +127,7 @@ fn pack<const L: usize>(
     for src in &op.src[..1 + usize::from(both)] {
         let is_pair = wide != Wide::F32 && count == 2 && src.kind == SrcKind::Const;
         if !of_one && src.kind != SrcKind::Vgpr || is_pair {
-            return unimplemented("a scaled conversion of what is not in vector registers");
+            return unimplemented("a scaled conversion with operands outside of vector registers");
         }
     }
     let total = count * small.bits;
@@ -186,7 +186,7 @@ fn pack<const L: usize>(
 fn unpack<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, small: &Narrow, (wide, count): (Wide, usize)) -> Step {
     let src = &op.src[0];
     if count == 32 && src.kind != SrcKind::Vgpr {
-        return unimplemented("a scaled conversion of what is not in vector registers");
+        return unimplemented("a scaled conversion with operands outside of vector registers");
     }
     let first = match count * small.bits {
         8 => 8 * usize::from(op.op_sel & 3),

@@ -8,9 +8,9 @@
 //! the half of it that `op_sel` bit 2 chooses, later two rows in each register.
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
+use super::fp8::ocp;
 use super::level::{self, Part};
 use super::outer::{self, Host, Strip};
-use super::small_float::ocp;
 use crate::fault::FaultKind;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
@@ -413,7 +413,7 @@ impl<E: Element, const L: usize> Part for Unpack<'_, E, L> {
     }
 }
 
-/// [`Unpack`]s with what this CPU has.
+/// [`Unpack`]s with the features of this CPU.
 #[inline(always)]
 fn unpack<E: Element, const L: usize>(unpack: Unpack<'_, E, L>) {
     #[cfg(target_arch = "x86_64")]

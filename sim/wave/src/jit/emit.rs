@@ -331,7 +331,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
         let untaken = untaken.map(|condition| self.asm.jump_if(condition));
         self.asm.store_constant(next, op.target);
         if op.target <= at {
-            self.asm.subtract_constant(field(offset_of!(Wave<L>, patience)), 1);
+            self.asm.subtract_constant(field(offset_of!(Wave<L>, branch_budget)), 1);
             self.asm.scalar_constant(Scalar::Mov, Gpr::Rax, 1);
             // Without a reason: others get a turn.
             let exit = self.asm.jump_if(Condition::Equal);

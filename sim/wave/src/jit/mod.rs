@@ -344,7 +344,7 @@ mod tests {
     use crate::exec::Level;
     use crate::memory::{Memory, Region, Translator};
     use crate::micro_op::Step;
-    use crate::observer::Off;
+    use crate::observer::NoObserver;
     use crate::operand::Registers;
     use crate::translate::translate;
 
@@ -387,7 +387,7 @@ mod tests {
         let mut wave = Wave::new(4, 0);
         wave.set_constants(&program.constants);
         wave.set_exec(u64::MAX);
-        let turn = || program.turn(&mut wave, &mut group, 0, 1, &mut Off(Jit::Always));
+        let turn = || program.run_slice(&mut wave, &mut group, 0, 1, &mut NoObserver(Jit::Always));
         let panic = std::panic::catch_unwind(AssertUnwindSafe(turn)).unwrap_err();
         assert_eq!(panic.downcast_ref(), Some(&"a handler's panic"));
         // The code ran up to the handler.
