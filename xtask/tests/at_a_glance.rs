@@ -97,6 +97,26 @@ fn host_times_are_those_of_their_page() {
     }
 }
 
+/// The page's instructions are those of `benches/counts.toml`, which `cargo xtask bench --update` writes.
+#[test]
+fn instructions_are_those_of_the_guard() {
+    let (page, counts) = (read("status/benchmarks.md"), read("../benches/counts.toml"));
+    let mut compared = 0;
+    for row in table(&page, "| case | instructions |") {
+        let Some((ours, rest)) = row[1].split_once(" / ") else { continue };
+        let (theirs, ratio) = rest.split_once(" = ").expect(rest);
+        let [a, b, shown] = [ours, theirs, ratio].map(|text| text.parse::<f64>().expect(text));
+        assert!((a / b - shown).abs() < 0.006, "{row:?}");
+        let case = format!("[case.\"{}\"]\ninstructions = ", row[0].trim_matches('`'));
+        let Some((_, rest)) = counts.split_once(&case) else { continue };
+        let counted: f64 = rest.lines().next().unwrap().parse().unwrap();
+        let rounding = if ours.contains('.') { 0.051 } else { 0.51 };
+        assert!((a - counted).abs() < rounding, "{row:?}: {counted} in benches/counts.toml");
+        compared += 1;
+    }
+    assert!(compared > 12, "{compared} rows");
+}
+
 #[test]
 fn detection_rates_are_sums_of_their_page() {
     let (glance, page) = (glance(), read("status/checks.md"));
