@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One hardware queue: its rings, its epoch signal and its two threads.
 //!
+//! A hardware queue is a ring of AQL packets. The driver writes packets and stores an index to the queue's doorbell; the
+//! GPU's packet processor runs the packets up to that index. Epochs number the submissions of a queue. The last packet
+//! of a submission decrements the queue's epoch signal, whose value tells the host which epochs are complete.
+//!
+//! A submission is called; deferred while a wait needs the host, parked while a ring is full, or blocked while its pool
+//! has no memory; reserved, when it has its ring space; submitted, when the doorbell is rung; and complete.
+//! `docs/design/submission.md` has the thread that moves it from each state.
+//!
 //! Locks, in the order in which they may be taken: submission, then a semaphore's own; the state of the drain alone;
 //! the lists of ready and deferred submissions alone. No HAL object is released and no callback runs under any of them.
 //!

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Semaphores: IREE's timeline (`iree/async/semaphore.h`) and the driver's record of pending signals.
+//!
+//! A semaphore has a payload that only grows, or has failed. A submission that will signal it leaves its queue, epoch
+//! and value in the [`Timeline`] ([`record_submission`]). A later submission can then wait for that epoch on the GPU,
+//! and a host thread for that queue's epoch signal, in place of the payload. The payload advances when the epoch is
+//! drained ([`complete`]). IREE's lock guards the payload and the timepoints; the submission lock is taken before it.
 
 use std::ffi::c_void;
 use std::hint::spin_loop;
@@ -23,7 +28,7 @@ use crate::ffi::{
 /// leaves that to the completion thread. As long as ROCR's own waits spin before they sleep.
 const SPIN: Duration = Duration::from_micros(200);
 
-/// A semaphore of a logical device.
+/// A semaphore of a logical device, which it may outlive. Applications and submissions hold references.
 #[repr(C)]
 pub struct DeviceSemaphore {
     base: raw::iree_async_semaphore_t,
