@@ -15,7 +15,7 @@ use hsa_runtime64::machine::exports::{hsa_sim_hold, hsa_sim_iterate_costs};
 /// Costs counted so far, without zeros.
 fn costs() -> BTreeMap<String, u64> {
     unsafe extern "C" fn add(name: *const c_char, count: u64, data: *mut c_void) {
-        // SAFETY: the function's contract: a string, and what this test passed.
+        // SAFETY: the function's contract: a string, and the data that this test passed.
         let (name, costs) = unsafe { (CStr::from_ptr(name), &mut *data.cast::<BTreeMap<String, u64>>()) };
         costs.insert(name.to_string_lossy().into_owned(), count);
     }

@@ -185,7 +185,7 @@ impl Bench {
         offset: usize,
         transfer: impl Fn(&Self, u64, usize) -> (Vec<Run>, Vec<u8>),
     ) -> usize {
-        // The longest, an alignment, and what is around them.
+        // The longest length, an alignment, and the values around them.
         let slot_length = (lengths.end() + 48).next_multiple_of(64);
         let mut runs = Vec::new();
         let mut expected = Vec::new();

@@ -104,7 +104,7 @@ fn an_empty_grid_completes() {
     destroy(&[done]);
 }
 
-/// Runs a kernel that must fault at `address`, and returns what the runtime says about it.
+/// Runs a kernel that must fault at `address`, and returns the runtime's message.
 fn expect_fault(hsa: &Hsa, packet: &KernelDispatchPacket, address: u64) -> String {
     hsa.handle_faults();
     let queue = Queue::new(hsa.gpu(), 64);

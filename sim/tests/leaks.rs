@@ -27,7 +27,7 @@ fn make_everything(leak: bool) {
     let own = as_data(&mut own);
     let (mut reader, mut locked, mut va, mut handle) =
         (HsaCodeObjectReader::NULL, ptr::null_mut(), ptr::null_mut(), HsaVmemAllocHandle::NULL);
-    // SAFETY: the outputs are valid places, and what is named is live.
+    // SAFETY: the outputs are valid places, and the named objects are live.
     unsafe {
         assert_eq!(hsa_code_object_reader_create_from_memory(GFX11.as_ptr().cast(), GFX11.len(), &mut reader), OK);
         assert_eq!(hsa_amd_memory_lock(own, 16, ptr::null_mut(), 0, &mut locked), OK);

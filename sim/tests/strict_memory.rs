@@ -164,7 +164,7 @@ fn changes_need_an_acquire(gpu: &Gpu) {
 }
 
 fn packets_pass_results_on_by_agent_scope(gpu: &Gpu) {
-    // The scopes of a store's release and of the acquire of the packet after it, and what that one sees.
+    // The scopes of a store's release and of the acquire of the packet after it, and the value that it reads.
     for (release, acquire, seen) in [(NONE, AGENT, 0), (AGENT, NONE, 0), (AGENT, AGENT, 7)] {
         let (memory, out) = (gpu.memory(false), gpu.memory(true));
         let copy = |acquire, release| gpu.packet("copy", 1, ([out, memory], 0), (acquire, release));

@@ -70,7 +70,7 @@ fn kernels_waves_and_instructions_are_told() {
     let store = "trace: fill (1, 0, 0) wave 1: +0x58  global_store_b32 v[1:2], v0, off  ; lanes 0xf\n";
     assert!(instruction.contains(store), "{instruction}");
     assert_eq!(instruction.matches("; lanes ").count(), 72, "{instruction}");
-    // Loads have come, as there is no other time here; what does not change is not told.
+    // Loads are complete, as nothing here takes time; unchanged registers are not printed.
     for change in ["s_load_b64 s[2:3], s[0:1], 0x8  ; lanes 0xffffffff", "wave 1:   s2 = 0x7, s3 = 0x64\n"] {
         assert!(instruction.contains(change), "{instruction}");
     }

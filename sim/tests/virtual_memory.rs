@@ -32,7 +32,7 @@ fn create(pool: HsaMemoryPool, size: usize) -> Result<HsaVmemAllocHandle, HsaSta
 }
 
 fn map(va: *mut c_void, size: usize, handle: HsaVmemAllocHandle) -> HsaStatus {
-    // SAFETY: the runtime checks what it is given.
+    // SAFETY: the runtime checks its arguments.
     unsafe { hsa_amd_vmem_map(va, size, 0, handle, 0) }
 }
 
@@ -107,7 +107,7 @@ fn memory_can_be_mapped_at_several_addresses() {
         assert_eq!(hsa_memory_copy(past, text.as_ptr().cast(), text.len()), HsaStatus::ERROR_INVALID_ARGUMENT);
     }
 
-    // SAFETY: the runtime checks what it is given; nothing uses the memory any more.
+    // SAFETY: the runtime checks its arguments; nothing uses the memory any more.
     unsafe {
         assert_eq!(hsa_amd_vmem_handle_release(handle), OK);
         assert_eq!(hsa_amd_vmem_handle_release(handle), HsaStatus::ERROR_INVALID_ALLOCATION);
@@ -127,7 +127,7 @@ fn memory_can_be_mapped_at_several_addresses() {
 
 #[test]
 fn kernels_are_held_to_the_access_that_was_set() {
-    // One GPU for each fault, and one for what is allowed.
+    // One GPU for each fault, and one for the allowed accesses.
     let agents = "gfx1100,gfx1100,gfx1100,gfx1100,gfx1100";
     passes_alone("kernels_are_held_to_the_access_that_was_set", agents, || {
         let hsa = Hsa::new();
@@ -136,7 +136,7 @@ fn kernels_are_held_to_the_access_that_was_set() {
         let handle = create(hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED), PAGE).unwrap();
         let va = reserve(PAGE, 0);
         assert_eq!(map(va, PAGE, handle), OK);
-        // SAFETY: nothing is copied, and nobody has access.
+        // SAFETY: nothing is copied, and no agent has access.
         unsafe {
             assert_eq!(hsa_memory_copy(va, [1].as_ptr().cast(), 4), HsaStatus::ERROR_INVALID_ARGUMENT);
         }
@@ -191,7 +191,7 @@ fn impossible_virtual_memory_is_refused() {
     let rights = [(hsa.gpu(), HsaAccessPermission::RW)];
     assert_eq!(set_access(va, 2 * PAGE, &rights), invalid);
     assert_eq!(set_access(va.wrapping_byte_add(PAGE), PAGE, &rights), HsaStatus::ERROR_INVALID_ALLOCATION);
-    // SAFETY: the runtime checks what it is given.
+    // SAFETY: the runtime checks its arguments.
     unsafe {
         assert_eq!(hsa_amd_memory_pool_free(va), HsaStatus::ERROR_INVALID_ALLOCATION);
         assert_eq!(hsa_amd_vmem_unmap(va, 2 * PAGE), invalid);
@@ -253,7 +253,7 @@ fn programs_attach_their_data_to_memory() {
     let memory = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), 100).unwrap();
     let mut mine = 5;
     let data = as_data(&mut mine);
-    // SAFETY: the runtime checks what it is given.
+    // SAFETY: the runtime checks its arguments.
     unsafe {
         assert_eq!(pointer_info(memory).user_data, ptr::null_mut());
         assert_eq!(hsa_amd_pointer_info_set_userdata(memory, data), OK);

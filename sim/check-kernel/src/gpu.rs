@@ -59,7 +59,7 @@ pub struct Run<'a, F> {
     pub shape: &'a Shape,
     /// Formats of OpenCL's `printf`.
     pub printf: &'a [PrintfFormat],
-    /// Returns the kernel arguments, given what the hidden ones are.
+    /// Returns the kernel arguments, with these values of the hidden ones.
     pub kernargs: F,
 }
 
@@ -419,8 +419,8 @@ fn print_buffer(address: u64) -> Buffer {
 /// Writes the next packet of the queue, in which no other is under way, and rings its doorbell.
 fn submit(queue: *mut HsaQueue, packet: &KernelDispatchPacket) {
     let words: *const u32 = ptr::from_ref(packet).cast();
-    // SAFETY: the queue is live and its packets have been processed, so that the place is free; its first word is what
-    // the packet processor looks at, so that it is written last. The doorbell is HSA's to ring.
+    // SAFETY: the queue is live and its packets have been processed, so that the place is free; the
+    // packet processor reads its first word, which is therefore written last. The doorbell is HSA's to ring.
     unsafe {
         let index = hsa_queue_add_write_index_relaxed(queue, 1);
         let place = (index % u64::from((*queue).size)) as usize * AQL_PACKET_SIZE;

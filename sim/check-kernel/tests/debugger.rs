@@ -79,7 +79,7 @@ fn a_line_stops_its_waves_and_registers_have_values() {
     assert!(after(&told, "info waves").contains("* wave 1: lanes 0xffffffff, +0x"), "{told}");
 }
 
-/// Memory and LDS are as before, and what ran twice has its effects once.
+/// Memory and LDS are as before, and instructions that ran twice have their effects once.
 #[test]
 fn a_workgroup_goes_back_in_time() {
     // Wave 1 stores last: wave 0 has ended.

@@ -132,7 +132,7 @@ enum Mode {
     Workgroup([u32; 3]),
     /// Forward again from an earlier state, until this time.
     Seek(u64, [u32; 3], Reason),
-    /// Forward again from an earlier state until the time of the stop, to find what was before.
+    /// Forward again from an earlier state until the time of the stop, to find the last stop before it.
     Scan(Scan),
     Detached,
 }
@@ -455,7 +455,7 @@ impl Session {
         Ok(Go::On)
     }
 
-    /// Goes back to what a scan has found.
+    /// Goes back to the stop that a scan has found.
     fn end_scan(&mut self, at: &mut dyn Stopped) -> Go {
         let Mode::Scan(scan) = std::mem::replace(&mut self.mode, Mode::Run) else { return Go::On };
         if at.workgroup() != scan.who.1 {

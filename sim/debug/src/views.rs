@@ -176,7 +176,7 @@ pub fn read(core: &Core, at: &mut dyn Stopped, (space, address): (Space, u64), s
     }
 }
 
-/// Numbers of memory as text, as `x/COUNT FORM UNIT ADDRESS` asks for. `words` is what stands behind the `x`.
+/// Numbers of memory as text, as `x/COUNT FORM UNIT ADDRESS` asks for. `words` are those behind the `x`.
 pub fn examine(core: &Core, at: &mut dyn Stopped, words: &str) -> Result<String, String> {
     let (format, place) = match words.strip_prefix('/') {
         Some(rest) => rest.split_once(' ').unwrap_or((rest, "")),

@@ -73,7 +73,7 @@ impl Width {
     }
 }
 
-/// A mask register, 1 to 7: lanes whose bit is clear keep what the destination has.
+/// A mask register, 1 to 7: lanes whose bit is clear keep the destination's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask(pub u8);
 
@@ -188,7 +188,7 @@ impl Assembler {
         self.code.len()
     }
 
-    /// Forgets what follows the first `offset` bytes.
+    /// Drops the code behind the first `offset` bytes.
     pub fn truncate(&mut self, offset: usize) {
         self.code.truncate(offset);
     }
@@ -206,7 +206,7 @@ impl Assembler {
         self.code.extend(value.to_le_bytes());
     }
 
-    /// ModRM and what follows it for memory.
+    /// ModRM, SIB and displacement for memory.
     fn memory(&mut self, field: u8, Mem { base, displacement }: Mem) {
         let low = base as u8 & 7;
         self.byte(0x80 | (field & 7) << 3 | low);

@@ -55,7 +55,7 @@ impl Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        // SAFETY: the range is the mapping's, and by the contract of `at` nobody uses it any more.
+        // SAFETY: the range is the mapping's, and by the contract of `at` it is not used any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
     }
 }

@@ -93,8 +93,8 @@ fn cpu_less() -> NodeProperties {
     NodeProperties { cpu_cores: 0, ..cpu_properties() }
 }
 
-/// Major, minor and stepping of `gfx90a` (9.0.10) or `gfx1030` (10.3.0): the last two digits, hexadecimal, and
-/// what comes before them, decimal.
+/// Major, minor and stepping of `gfx90a` (9.0.10) or `gfx1030` (10.3.0): the last two digits are
+/// hexadecimal, those before them decimal.
 fn engine_id(name: &str) -> u32 {
     let digits = name.trim_start_matches("gfx");
     let (major, rest) = digits.split_at(digits.len() - 2);
@@ -218,7 +218,8 @@ unsafe fn put_all<T: Copy>(out: *mut T, count: u32, values: &[T]) -> Result<(), 
 /// `golden_settings_gc_9_0_vg20`).
 const GB_ADDR_CONFIG: u32 = 0x2a11_4042;
 
-/// Gives no tables of tilings, which GPUs before gfx9 have. ROCR's image library asks although nobody makes an image.
+/// Gives no tables of tilings, which GPUs before gfx9 have. ROCR's image library asks even if the program makes no
+/// image.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsaKmtGetTileConfig(node: u32, config: *mut TileConfig) -> Status {
     guard(|| {

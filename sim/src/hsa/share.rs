@@ -47,7 +47,7 @@ pub unsafe extern "C" fn hsa_amd_interop_unmap_buffer(_ptr: *mut c_void) -> HsaS
     guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
 }
 
-/// Only whole allocations have a handle. See [`ipc`] for what it lasts as long as.
+/// Only whole allocations have a handle. [`ipc`] describes its lifetime.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_ipc_memory_create(
     ptr: *mut c_void,

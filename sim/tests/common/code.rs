@@ -108,6 +108,6 @@ pub fn kernargs<T>(hsa: &Hsa, value: T) -> *mut c_void {
 }
 
 pub fn read(memory: *const u32, count: usize) -> Vec<u32> {
-    // SAFETY: the tests read what they allocated, after the kernels that write it.
+    // SAFETY: the tests read their own allocations, after the kernels that write it.
     unsafe { std::slice::from_raw_parts(memory, count).to_vec() }
 }

@@ -84,7 +84,7 @@ fn outcome(hsa: &Hsa, bytes: &[u8]) -> HsaStatus {
 fn readers_need_bytes_and_a_place() {
     every_release(|_| {
         let (bytes, mut out) = (GFX11.as_ptr().cast::<c_void>(), HsaCodeObjectReader::NULL);
-        // SAFETY: what is wrong is refused.
+        // SAFETY: wrong arguments are refused.
         unsafe {
             let create = |bytes, size, out| hsa_code_object_reader_create_from_memory(bytes, size, out);
             assert_eq!(create(ptr::null(), 8, &mut out), HsaStatus::ERROR_INVALID_ARGUMENT);
@@ -103,7 +103,7 @@ fn executables_need_a_known_profile_and_rounding_mode_and_a_place() {
     every_release(|_| {
         let mut out = HsaExecutable::NULL;
         let (base, near, wrong) = (HsaProfile::BASE, HsaFloatRoundingMode::NEAR, HsaStatus::ERROR_INVALID_ARGUMENT);
-        // SAFETY: what is wrong is refused.
+        // SAFETY: wrong arguments are refused.
         unsafe {
             assert_eq!(hsa_executable_create_alt(HsaProfile(2), near, ptr::null(), &mut out), wrong);
             assert_eq!(hsa_executable_create_alt(base, HsaFloatRoundingMode(3), ptr::null(), &mut out), wrong);
@@ -132,7 +132,7 @@ fn a_load_is_checked_in_order() {
         assert_eq!(freeze(executable), HsaStatus::SUCCESS);
         assert_eq!(freeze(executable), HsaStatus::ERROR_FROZEN_EXECUTABLE);
         assert_eq!(load(executable, gpu, reader, Some(c"-no")), HsaStatus::ERROR_FROZEN_EXECUTABLE);
-        // SAFETY: destroyed once; what was loaded stays without its reader.
+        // SAFETY: destroyed once; loaded code stays without its reader.
         unsafe {
             assert_eq!(hsa_code_object_reader_destroy(reader), HsaStatus::SUCCESS);
             symbol(executable, "fill.kd", Some(&gpu)).unwrap();

@@ -77,7 +77,7 @@ fn handlers_need_a_function_and_a_signal_with_an_interrupt() {
     let calls = Calls { values: Mutex::default(), wanted: 1 };
     every_release(|_| {
         let mut polled = HsaSignal::NULL;
-        // SAFETY: the output is a valid place; what is wrong is refused.
+        // SAFETY: the output is a valid place; wrong arguments are refused.
         unsafe {
             let status = hsa_amd_signal_create(1, 0, ptr::null(), HSA_AMD_SIGNAL_AMD_GPU_ONLY, &mut polled);
             assert_eq!(status, OK);
@@ -132,7 +132,7 @@ fn engines_copy_and_are_free() {
         unsafe { from.write(77) };
         let copy = |dst, src, engine| {
             let (a, b) = (to.cast(), from.cast_const().cast());
-            // SAFETY: the ranges are this test's own, and what is wrong is refused.
+            // SAFETY: the ranges are this test's own, and wrong arguments are refused.
             unsafe { hsa_amd_memory_async_copy_on_engine(a, dst, b, src, 64, 0, ptr::null(), done, engine, false) }
         };
         for engine in [0, 3, 4] {
@@ -163,7 +163,7 @@ fn rectangles_are_copied_row_by_row() {
         let whole = |memory| at(memory, ROW, 4 * ROW);
         let dim = |x, y, z| HsaDim3 { x, y, z };
         let copy = |dst: HsaPitchedPtr, dst_offset, src: HsaPitchedPtr, src_offset, range, agent, direction| {
-            // SAFETY: the ranges are this test's own, and what is wrong is refused.
+            // SAFETY: the ranges are this test's own, and wrong arguments are refused.
             unsafe {
                 let (signals, none) = (ptr::null(), 0);
                 hsa_amd_memory_async_copy_rect(
@@ -218,7 +218,7 @@ fn copies_are_timed_on_request() {
             assert_eq!(unsafe { hsa_amd_memory_async_copy(to, gpu, from, gpu, 64, 0, ptr::null(), done) }, OK);
             wait_for(done, 0);
         };
-        // SAFETY: the outputs are valid places; what is wrong is refused.
+        // SAFETY: the outputs are valid places; wrong arguments are refused.
         unsafe {
             copy(first);
             assert_eq!(hsa_amd_profiling_get_async_copy_time(first, &mut time), HsaStatus::ERROR);
@@ -242,7 +242,7 @@ fn registration_and_coherency_only_check_their_arguments() {
     every_release(|hsa| {
         let mut word = 0_u64;
         let word = as_data(&mut word);
-        // SAFETY: nothing is written, and what is wrong is refused.
+        // SAFETY: nothing is written, and wrong arguments are refused.
         unsafe {
             assert_eq!(hsa_memory_register(word, 8), OK);
             assert_eq!(hsa_memory_register(word, 0), HsaStatus::ERROR_INVALID_ARGUMENT);
@@ -260,7 +260,7 @@ fn registration_and_coherency_only_check_their_arguments() {
 fn gpus_count_as_having_every_known_extension() {
     every_release(|hsa| {
         let mut has = false;
-        // SAFETY: the outputs are valid places; what is wrong is refused.
+        // SAFETY: the outputs are valid places; wrong arguments are refused.
         unsafe {
             for (extension, major, minor, expected) in
                 [(1, 1, 0, true), (0x201, 1, 0, true), (2, 1, 0, false), (1, 1, 1, false), (1, 2, 0, false)]
@@ -303,7 +303,7 @@ fn an_iteration_visits_every_symbol() {
     every_release(|hsa| {
         let code = load_code(hsa.gpu(), &for_gfx1100()).unwrap();
         let (mut names, mut count) = (BTreeSet::<String>::new(), 0_u32);
-        // SAFETY: the callbacks get what they expect.
+        // SAFETY: the callbacks get data of the expected types.
         unsafe {
             assert_eq!(hsa_executable_iterate_symbols(code.executable, Some(push_name), as_data(&mut names)), OK);
             let status = hsa_executable_iterate_symbols(code.executable, Some(stop), as_data(&mut count));
@@ -326,7 +326,7 @@ fn a_program_can_define_the_variables_that_a_code_object_declares() {
         let memory = hsa.host_memory::<u32>(16);
         let name = CString::new("provided_by_loader").unwrap();
         let (name, mut symbol) = (name.as_ptr(), HsaExecutableSymbol::NULL);
-        // SAFETY: the bytes outlive the reader, the outputs are valid places, and what is wrong is refused.
+        // SAFETY: the bytes outlive the reader, the outputs are valid places, and wrong arguments are refused.
         unsafe {
             let (profile, rounding) = (HsaProfile::BASE, HsaFloatRoundingMode::NEAR);
             assert_eq!(hsa_executable_create_alt(profile, rounding, ptr::null(), &mut executable), OK);
@@ -398,7 +398,7 @@ fn virtual_memory_is_shared_by_a_descriptor() {
         let (mut memory, mut imported, mut fd) = (HsaVmemAllocHandle::NULL, HsaVmemAllocHandle::NULL, -1 as c_int);
         let mut places = [ptr::null_mut(); 2];
         let mut rights = HsaAccessPermission::NONE;
-        // SAFETY: the outputs are valid places, what is wrong is refused, and mapped memory is accessed.
+        // SAFETY: the outputs are valid places, wrong arguments are refused, and mapped memory is accessed.
         unsafe {
             assert_eq!(hsa_amd_vmem_handle_create(pool, SIZE, HsaVmemMemoryType::NONE, 0, &mut memory), OK);
             let unknown = HsaVmemAllocHandle { handle: 99 };
@@ -475,7 +475,7 @@ fn another_process_attaches_memory_by_its_handle() {
         let memory = allocate(pool, 100).unwrap();
         let (mut handle, mut again) = (HsaIpcHandle::default(), HsaIpcHandle::default());
         let word = memory.cast::<u32>().wrapping_add(3);
-        // SAFETY: the memory has these bytes, the outputs are valid places, and what is wrong is refused.
+        // SAFETY: the memory has these bytes, the outputs are valid places, and wrong arguments are refused.
         unsafe {
             word.write_volatile(0x1111);
             let refused = HsaStatus::ERROR_INVALID_ARGUMENT;

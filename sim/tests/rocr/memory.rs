@@ -368,7 +368,7 @@ fn asynchronous_copies_are_checked_and_empty_ones_never_signal() {
         let (done, gate, gpu) = (signal(1), signal(0), hsa.gpu());
         let (null, none) = (ptr::null_mut(), HsaAgent::NULL);
         let copy = |dst, agent, src, size, count, list: *const HsaSignal, done| {
-            // SAFETY: the ranges are this test's own, and what is wrong is refused.
+            // SAFETY: the ranges are this test's own, and wrong arguments are refused.
             unsafe { hsa_amd_memory_async_copy(dst, agent, src, gpu, size, count, list, done) }
         };
         let wrong = HsaStatus::ERROR_INVALID_ARGUMENT;

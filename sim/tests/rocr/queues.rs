@@ -70,7 +70,7 @@ fn a_queue_takes_any_number_of_producers_and_begins_empty() {
         let ask = Ask { agent: hsa.gpu(), size: 64, kind: HsaQueueType::SINGLE, scratch: 0 };
         let queues = [create(ask).unwrap(), create(ask).unwrap()];
         for queue in queues {
-            // SAFETY: a live queue is an `amd_queue_t`, whose ring nobody writes.
+            // SAFETY: a live queue is an `amd_queue_t`, whose ring is not written.
             unsafe {
                 let amd = queue.cast::<AmdQueue>();
                 assert_eq!(((*queue).queue_type, (*queue).size), (HsaQueueType::MULTI, 64));

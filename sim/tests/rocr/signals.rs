@@ -50,7 +50,7 @@ fn signals_that_a_cpu_need_not_see_have_no_interrupt() {
             (&[gpu], 0, false),
             (&[], ipc_or_gpu_only[0], false),
             (&[cpu], ipc_or_gpu_only[1], false),
-            // Attributes that nobody knows choose nothing.
+            // Unknown attributes choose nothing.
             (&[], 1 << 60, true),
         ] {
             let signal = create(consumers, attributes).unwrap();

@@ -55,7 +55,7 @@ impl Reachable {
         }
     }
 
-    /// True if a branch leads to this offset, or waves begin there. Where each dword is decoded, what lies in the
+    /// True if a branch leads to this offset, or waves begin there. Where each dword is decoded, a dword in the
     /// middle of an instruction is no branch.
     pub fn is_branched_to(&self, offset: u32) -> bool {
         let mut end = 0;

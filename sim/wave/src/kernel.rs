@@ -256,7 +256,7 @@ impl Start {
         wave.sched_mode = 0;
         let waves = size.iter().product::<u32>().div_ceil(L as u32);
         let sgprs = self.scalars(wave, launch, preloaded, (group, index, waves));
-        // gfx90a and what came after gfx10 pack the ids.
+        // gfx90a, and GPUs after gfx10, pack the ids.
         let packed = !self.target.is_before_gfx11() || self.target.has_unified_registers();
         let total = size.iter().product::<u32>();
         let dimensions = self.descriptor.compute_pgm_rsrc2.enable_vgpr_workitem_id();

@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
             238 => Operand::PrivateLimit,
             239 => Operand::PopsExitingWaveId,
             240..=248 => {
-                // Nothing is known of dot products before gfx1250 but what LLVM writes: bf16 in the low half.
+                // Of dot products before gfx1250 only LLVM's output is known: bf16 in the low half.
                 let is_low = ty == Ty::V2BF16 && self.target != Target::Gfx1250;
                 Operand::Inline(float(code as usize - 240, if is_low { Ty::BF16 } else { ty }))
             }

@@ -64,7 +64,7 @@ impl Mapping {
             .checked_next_multiple_of(PAGE)
             .and_then(|size| size.checked_add(PAGE + alignment))
             .ok_or(io::ErrorKind::OutOfMemory)?;
-        // A hint that is taken, or beyond what the host can map, is ignored.
+        // A hint that is taken, or beyond the host's mappable addresses, is ignored.
         let hint = match wanted {
             Some(wanted) => wanted.saturating_sub(PAGE as u64),
             None => NEXT_ADDRESS.fetch_add(total as u64, Ordering::Relaxed) % ADDRESSES.end,

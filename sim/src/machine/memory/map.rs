@@ -343,7 +343,7 @@ impl MemoryMap {
         self.locks.read().iter().map(|lock| lock.range).collect()
     }
 
-    /// Invalidates what kernels have cached of the map.
+    /// Invalidates the parts of the map that kernels have cached.
     pub fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }

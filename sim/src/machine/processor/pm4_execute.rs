@@ -458,7 +458,7 @@ impl Executor<'_> {
             return wrong("the dispatch initiator has another wave size than its descriptor");
         }
         let KernelCodeProperties(bits) = properties;
-        // Without scratch the buffer for it is four user registers that nobody reads.
+        // Without scratch the buffer for it is four user registers that no code reads.
         let supported = 1 | 1 << 3 | 1 << 10;
         if bits & !supported != 0 || descriptor.private_segment_fixed_size != 0 {
             return wrong(&format!("it wants scratch or more than its arguments (properties {bits:#06x})"));

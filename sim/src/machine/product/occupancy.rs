@@ -35,7 +35,8 @@ fn registers(target: Target, name: &str, lanes: u32) -> (u32, u32) {
 }
 
 /// Bytes of the blocks in which a unit's LDS is allocated (`getLDSAllocGranule` of LLVM 24's `TargetParser`;
-/// AMDGPUUsage, `GRANULATED_LDS_SIZE`). gfx10.3, gfx11 and gfx12.0 allocate twice what registers count in.
+/// AMDGPUUsage, `GRANULATED_LDS_SIZE`). gfx10.3, gfx11 and gfx12.0 allocate in twice the unit in which registers are
+/// counted.
 fn lds_granule(target: Target) -> u32 {
     match target {
         Target::Gfx950 => 1280,

@@ -408,7 +408,7 @@ mod tests {
     fn dispatches_that_all_to_come_are_behind_are_forgotten() {
         assert!(most_kept(1, 0) <= KEPT);
         assert!(most_kept(50, 0) <= 2 * KEPT);
-        // They may be beside what is behind the other queue's packet.
+        // They may run beside later packets of the other queue.
         assert_eq!(most_kept(1, 10_000), 10_000);
         assert!((1000..=2000).contains(&most_kept(1, 1000)));
     }

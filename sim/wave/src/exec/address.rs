@@ -406,7 +406,7 @@ fn wide<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, size: u32) -> Resul
 }
 
 /// The resource that kernels before gfx11 have their scratch in: elements of four bytes are swizzled by lane, so that
-/// 256 bytes (in wave32 128) of the scalar offset, or of what was added to the base, are four of each lane's own. The
+/// 256 bytes (in wave32 128) of the scalar offset, or of an addend of the base, are four of each lane's own. The
 /// sum of a lane's offsets wraps around at 32 bits (LLVM, `AMDGPUDAGToDAGISel::SelectMUBUFScratchOffen`, folds
 /// immediates into negative ones where a target does not compare them with the records, as from GFX9 on).
 #[inline(never)]

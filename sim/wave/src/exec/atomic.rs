@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// New value of memory, from the old value, the data and (compare-and-swap only) the comparand.
 /// On gfx12 the least and greatest float of a NaN and a number are the number; before, the comparison is false and
-/// memory keeps what it has.
+/// memory keeps its value.
 pub(super) trait Rmw {
     type T: Word;
     /// Compare value follows the data.

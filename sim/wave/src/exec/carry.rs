@@ -91,7 +91,7 @@ fn add(a: u32, b: u32, carry: bool) -> (u32, bool) {
     (sum as u32, sum >> 32 != 0)
 }
 
-/// a + b + carry, at most what 32 bits hold.
+/// a + b + carry, at most 2^32 - 1.
 #[inline(always)]
 fn saturating_add(a: u32, b: u32, carry: bool) -> (u32, bool) {
     let (sum, overflows) = add(a, b, carry);

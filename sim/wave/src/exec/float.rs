@@ -395,7 +395,7 @@ macro_rules! division {
             } else if $class(s2) - $class(s1) < -$lost {
                 0.0
             } else if s0.is_nan() {
-                // The refinement overflowed; this is what hardware gives, though not in the document.
+                // The refinement overflowed; this is hardware's result, though not in the document.
                 <$float>::INFINITY
             } else {
                 s0.abs()

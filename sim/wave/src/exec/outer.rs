@@ -50,7 +50,7 @@ pub(super) struct Strip<'a, T> {
 /// Adds products of f32 to sums.
 ///
 /// # Safety
-/// All elements that `strip` names can be accessed. The CPU has what `host` says.
+/// All elements that `strip` names can be accessed. The CPU has the features in `host`.
 #[inline(always)]
 pub(super) unsafe fn add_f32(host: Host, strip: Strip<'_, f32>) {
     // SAFETY: by this function's contract.
@@ -248,7 +248,7 @@ mod tests {
         let results = hosts().into_iter().map(|host| {
             let (mut d, mut d64) = (c.clone(), wide(&c));
             let places = &places[..];
-            // SAFETY: all places are in the vectors, and the CPU has what `hosts` says.
+            // SAFETY: all places are in the vectors, and the CPU has the features in `hosts`.
             unsafe {
                 add_f32(host, Strip { a: a.as_ptr(), b: b.as_ptr(), places, d: d.as_mut_ptr(), stride: 64 });
                 add_f64(host, Strip { a: a64.as_ptr(), b: b64.as_ptr(), places, d: d64.as_mut_ptr(), stride: 64 });

@@ -157,7 +157,7 @@ impl<const L: usize> Span<L> {
             return;
         }
         let mut rows = [Row::ZERO; DWORDS];
-        // SAFETY: by this function's contract; inactive lanes read what an active one does.
+        // SAFETY: by this function's contract; inactive lanes read an active one's bytes.
         unsafe { self.gather::<DWORDS>(&mut rows) };
         for (i, row) in rows.iter().enumerate() {
             wave.put(dst + i, row);

@@ -117,7 +117,7 @@ fn gfx9_leaves_wait_states_to_software() {
             ),
             "v5 is stored with others",
         );
-        // Hardware keeps 64 bits, and before gfx942 what a buffer access reads with its offset in a register.
+        // Hardware keeps 64 bits, and before gfx942 the data of a buffer access with its offset in a register.
         assert_eq!(found(cpu, "global_store_dwordx2 v[2:3], v[4:5], off\nv_mov_b32_e32 v5, v0", false), []);
         let offset = "buffer_store_dwordx4 v[4:7], v2, s[8:11], s4 offen\nv_mov_b32_e32 v5, v0";
         assert_eq!(found(cpu, offset, false).len(), usize::from(is_late(cpu)));
@@ -208,7 +208,7 @@ fn matrices_take_their_time() {
             "v4 is written by vector arithmetic and read by a matrix op: 2 wait states",
         );
     }
-    // Passes, the wait states until a factor may be read, and until what is added to may be.
+    // Passes, the wait states until a factor may be read, and until the addend may be.
     let ops = [
         ("gfx90a", "v_mfma_f32_4x4x1f32 a[0:3], v4, v5, a[4:7]", 5, 2),
         ("gfx90a", "v_mfma_f32_16x16x4f32 a[0:3], v4, v5, a[4:7]", 11, 8),
@@ -502,7 +502,7 @@ fn gfx12_waits_for_scalar_registers_that_were_read() {
     ] {
         needs("gfx1201", text, what);
     }
-    // Nobody has read it before.
+    // No instruction has read it before.
     assert_eq!(found("gfx1201", "s_mov_b32 s4, 0\nv_add_f32_e32 v2, s4, v0", false), []);
     // Scalar arithmetic waits for vector arithmetic.
     let scalar = "v_add_f32_e32 v1, s4, v0\nv_readfirstlane_b32 s4, v0\ns_mov_b32 s6, s4";

@@ -547,7 +547,7 @@ fn calls_are_followed_where_they_are_known() {
     assert!(wrong.unknown.is_empty(), "{wrong:?}");
     let at: Vec<u32> = wrong.findings.iter().map(|finding| finding.line.offset).collect();
     assert_eq!(at, [16, 36], "{wrong:?}");
-    // A pointer is not followed, which is said, and what is behind the call is looked at.
+    // A pointer is reported and not followed; the code behind the call is checked.
     let pointer = report(
         "gfx1030",
         "s_load_dwordx2 s[4:5], s[0:1], 0x0

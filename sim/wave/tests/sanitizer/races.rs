@@ -161,7 +161,7 @@ fn lanes_of_one_instruction_store_the_same_or_elsewhere() {
 
 #[test]
 fn threads_see_what_each_other_stores() {
-    // Two workgroups each, at about the same time, store the same where nobody has before.
+    // Two workgroups each, at about the same time, store the same value to untouched memory.
     let with = With { items: 32, groups: 512, threads: 2, ..TWO_WAVES };
     let lines = [
         "s_lshr_b32 s14, s15, 1",
@@ -224,7 +224,7 @@ fn atomics_order_workgroups() {
         "global_atomic_add_u32 v8, v4, v7, s[2:3] offset:512 glc",
         "s_waitcnt vmcnt(0)",
         "v_readfirstlane_b32 s9, v8",
-        // 128 is what the buffer has there.
+        // 128 is the buffer's value there.
         "s_cmp_lg_u32 s9, 0x80",
         "s_cbranch_scc1 6",
         "global_store_b32 v4, v7, s[2:3] offset:8",
@@ -294,7 +294,7 @@ fn atomics_of_a_small_scope_can_be_in_order() {
         "global_atomic_add_u32 v8, v4, v7, s[2:3] offset:512 th:TH_ATOMIC_RETURN scope:SCOPE_DEV",
         "s_wait_loadcnt 0x0",
         "v_readfirstlane_b32 s9, v8",
-        // 128 is what the buffer has there.
+        // 128 is the buffer's value there.
         "s_cmp_lg_u32 s9, 0x80",
         "s_cbranch_scc1 8",
         add,
@@ -479,7 +479,7 @@ fn a_write_back_that_is_not_waited_for_releases_nothing() {
         "global_atomic_add v8, v4, v7, s[2:3] offset:512 sc0 sc1",
         "s_waitcnt vmcnt(0)",
         "v_readfirstlane_b32 s9, v8",
-        // 128 is what the buffer has there.
+        // 128 is the buffer's value there.
         "s_cmpk_lg_u32 s9, 0x80",
         "s_cbranch_scc1 9",
         "global_store_dword v4, v7, s[2:3] offset:8",

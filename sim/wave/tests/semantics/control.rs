@@ -252,7 +252,7 @@ fn named_barriers(machine: Machine, random: &mut Random) -> Vec<Case> {
             Some(true),
             &[],
         ),
-        // Members who leave no longer count; the last one is told so, as is who leaves none.
+        // Waves that leave no longer count as members. SCC tells the last member, and a wave that was none.
         case(
             "s_barrier_init m0\ns_barrier_signal 3\ns_barrier_join 3\ns_barrier_leave\ns_get_barrier_state s20, 3",
             2 << 16 | 3,
@@ -340,10 +340,10 @@ fn modes(machine: Machine, random: &mut Random) -> Vec<Case> {
 }
 
 /// FP16_OVFL, which is bit 23 of MODE: results in f16 and in floats of eight bits are the greatest numbers where they
-/// would overflow. Infinities stay what they are in f16, and are as well the greatest number in eight bits.
+/// would overflow. Infinities stay infinite in f16, and become the greatest number in eight bits.
 fn overflows(machine: Machine, random: &mut Random) -> Vec<Case> {
     const BIT: u32 = 1 << 23;
-    // Beside what overflows in f16 and in bf8, or in fp8 as well, what does not; in f32 and f16.
+    // Numbers that overflow in f16 and in bf8, numbers that overflow in fp8, and others; in f32 and f16.
     let values = [1e6f32, -1e6, 65519.0, 500.0, -500.0, 300.0, 2.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
     let mut before = State::random(machine, random);
     before.exec = u64::MAX >> (64 - machine.lanes);
@@ -400,7 +400,7 @@ fn overflows(machine: Machine, random: &mut Random) -> Vec<Case> {
         _ => ([0x7e, 0x79, 0x40, 0x7e, 0x7f], [0x60, 0x5d, 0x40, 0x7b, 0x7f]),
     };
     let both = |code: u32| code | code << 8;
-    // bf8 rounds 65519 up to what is beyond its greatest number, 57344.
+    // bf8 rounds 65519 up beyond its greatest number, 57344.
     for (name, format) in [("fp8", fp8), ("bf8", bf8)] {
         let text = format!("v_cvt_pk_{name}_f32 {low}, v1, v1\nv_and_b32 v2, 0xffff, v2");
         cases.push(result(&text, &|lane| both(codes(lane, format))));

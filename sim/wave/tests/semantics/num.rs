@@ -243,7 +243,7 @@ const TWO_OVER_PI: [u32; 51] = [
     0x8a5292, 0xea6bfb, 0x5fb11f, 0x8d5d08, 0x560330, 0x46fc7b, 0x000000,
 ];
 
-/// 53 bits of 2/π for the reduction of `x`, scaled up for the largest; what is too small for a double is lost (RDNA4
+/// 53 bits of 2/π for the reduction of `x`, scaled up for the largest; bits too small for a double are lost (RDNA4
 /// ISA, V_TRIG_PREOP_F64).
 pub fn two_over_pi(x: u64, segment: usize) -> u64 {
     let exponent = x >> 52 & 0x7ff;

@@ -572,7 +572,7 @@ fn dual(machine: Machine, random: &mut Random) -> Vec<Case> {
     for _ in 0..400 {
         let pair = [names(random, false), names(random, true)];
         // The second sources must differ in parity of bank; the destinations in their lowest bit. Often a half reads
-        // what the other writes.
+        // a register that the other writes.
         let mut dsts = [4 + 2 * random.below(3) as usize, 5 + 2 * random.below(3) as usize];
         // Of one parity they are of VOPD3.
         if machine.target == Target::Gfx1250 && random.one_in(2) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Cases for buffer accesses that convert. LLVM's names for the formats say what they are, and its assembler which
+//! Cases for buffer accesses that convert. LLVM's names for the formats define them, and its assembler which
 //! numbers they have.
 
 use crate::machine::{Case, Float, Machine, State, cpu, format, implemented};

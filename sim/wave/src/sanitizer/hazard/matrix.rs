@@ -293,8 +293,8 @@ fn memory_908(look: &Look) -> Option<Hazard> {
         let is = |facts: &Facts| facts.op == Op::VAccvgprReadB32 && facts.writes_any_of(regs);
         let what = format!("{} is written by v_accvgpr_read_b32 and read by a memory access", regs.name());
         look.wait_states(2, &what, is).or_else(|| {
-            // A move to or from accumulation registers right in front of the access, and what writes its register just
-            // before that.
+            // A move to or from accumulation registers right in front of the access, and the writer of its register
+            // just before that.
             let mut back = look.back();
             let is_move = |facts: &Facts| matches!(facts.op, Op::VAccvgprReadB32 | Op::VAccvgprWriteB32);
             back.next().filter(|(_, facts)| is_move(facts))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Hazards of gfx10 and later. No count of wait states helps there, but instructions that wait for what is under way.
+//! Hazards of gfx10 and later. They need instructions that wait for outstanding work; no count of wait states helps.
 
 use super::Rule;
 use super::facts::{AluCounter, Facts, Kind, Regs};
@@ -110,8 +110,8 @@ fn is_memory(facts: &Facts) -> bool {
     facts.kind.intersects(Kind::VMEM | Kind::LDS)
 }
 
-/// True for what separates two vector ops of gfx1250: another vector op, and a transfer between memory and LDS, which
-/// LLVM's `SIInstrInfo::isVALU` counts as one.
+/// True for an op that separates two vector ops of gfx1250: another vector op, and a transfer between memory and LDS,
+/// which LLVM's `SIInstrInfo::isVALU` counts as one.
 fn separates(facts: &Facts) -> bool {
     is_vector(facts)
         || facts.kind.contains(Kind::VMEM) && facts.op.has(Flags::ASYNC)
@@ -441,7 +441,7 @@ fn translation(look: &Look) -> Option<Hazard> {
             Op::SWaitStorecntDscnt => stores = stores.min(most(8)),
             Op::SWaitIdle => return None,
             Op::SSwappcB64 | Op::SSetpcB64 | Op::SCallB64 => return None,
-            // These end what is under way, says LLVM 23 (`isXcntDrain`); LLVM 22 knows it of branches alone.
+            // These complete outstanding accesses in LLVM 23 (`isXcntDrain`); LLVM 22 knows it of branches alone.
             _ if facts.kind.intersects(Kind::BRANCH | Kind::SETREG) || facts.op.has(Flags::BARRIER) => return None,
             op if op.has(Flags::NOP) || op.has(Flags::ASYNC) => continue,
             _ => {}

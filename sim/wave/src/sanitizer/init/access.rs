@@ -384,7 +384,7 @@ struct Shape {
     first: u16,
     /// Bytes of each lane.
     bytes: u32,
-    /// Bits of the first one in front of what is stored.
+    /// Bits of the first one in front of the stored bytes.
     shift: u8,
 }
 

@@ -107,8 +107,8 @@ impl<'a> HazardCheck<'a> {
         path
     }
 
-    /// Scalar registers of gfx12, whose history goes through the whole code: what one path leaves outstanding, or has
-    /// read, counts where paths join.
+    /// Scalar registers of gfx12, whose history goes through the whole code: where paths join, an access that is
+    /// outstanding on one of them, or was read there, counts.
     fn scalars(&self) -> Vec<Violation> {
         let blocks = &self.graph.blocks;
         let mut found = Vec::new();

@@ -225,7 +225,7 @@ struct Conflict {
     is_read: bool,
 }
 
-/// Adds what may be outstanding on another path. True if that is more.
+/// Adds the operations that may be outstanding on another path. True if that is more.
 fn join(into: &mut Option<State>, from: &State) -> bool {
     let Some(into) = into else {
         *into = Some(from.clone());

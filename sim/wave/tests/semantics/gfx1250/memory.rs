@@ -209,8 +209,8 @@ fn flat(machine: Machine, random: &mut Random) -> Case {
     Case::new(format!("flat_load_b32 v16, v0, s[{BASE}:{}] offset:16", BASE + 1), before, after)
 }
 
-/// Registers from v256 on: addresses are source 0, what a global access stores source 1, and what is loaded
-/// the destination.
+/// Registers from v256 on: addresses are source 0, stored data is source 1, and loaded data is the
+/// destination.
 fn beyond(machine: Machine, random: &mut Random) -> Case {
     let before = around(machine, 16, random);
     let mut after = before.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Products of matrices of RDNA (WMMA), and what the elements of matrices are.
+//! Products of matrices of RDNA (WMMA), and the elements of matrices.
 
 use super::list;
 use crate::machine::{Case, Float, Machine, State};
