@@ -82,7 +82,7 @@ fn memory_that_went_back_to_its_pool_is_nobodys_until_it_is_carved_again() {
         write(rig, faults, &kept, of_gone + 249);
         rig.dealloca(1, &[], &[(&done, 2)], &again).unwrap();
         wait(&done, 2).unwrap();
-        write_outside(rig, faults, &kept, of_gone + 3, "byte 12 of a part of 1000 bytes that is no longer in use");
+        write_outside(rig, faults, &kept, of_gone + 3, "byte 12 of a freed suballocation of 1000 bytes");
     });
 }
 

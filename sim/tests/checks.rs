@@ -87,8 +87,7 @@ fn overrun_part(hsa: &Hsa, is_checked: bool) {
     if is_checked {
         queue.wait_stopped(HsaStatus::ERROR_MEMORY_FAULT);
         let text = queue.fault();
-        let place =
-            "byte 252 of an allocation of 4096 bytes, in no part that is in use, 0 bytes past the end of one of 252";
+        let place = "byte 252 of an allocation of 4096 bytes, 0 bytes past the end of a suballocation of 252 bytes";
         assert!(text.contains(place), "{text}");
     } else {
         wait_for(again, 0);
@@ -249,7 +248,7 @@ fn findings_are_told() {
         let text = run(&format!("init-{written}"), &[("HSA_SIM_CHECK", "init")]);
         assert!(text.contains("hsa-sim: init: kernel histogram: use of uninitialized memory byte 0x"), "{text}");
         let byte = if written == "part" { 512 } else { 0 };
-        let pointer = format!("{byte} bytes behind the pointer that the arguments have at 0\n");
+        let pointer = format!("{byte} bytes past the pointer at byte 0 of the kernel arguments\n");
         let place = format!("is byte {byte} of an allocation of 1024 bytes, {pointer}");
         assert!(text.contains(&place), "{text}");
     }
@@ -267,7 +266,7 @@ fn findings_are_told() {
         );
         assert!(text.contains(", previous write by dispatch 0 of ") && text.contains(", of kernel fill\n"), "{text}");
         let place =
-            "is byte 0 of an allocation of 8192 bytes, 0 bytes behind the pointer that the arguments have at 0\n";
+            "is byte 0 of an allocation of 8192 bytes, 0 bytes past the pointer at byte 0 of the kernel arguments\n";
         assert!(text.contains(place), "{text}");
     }
 

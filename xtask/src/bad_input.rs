@@ -123,7 +123,7 @@ const COMMANDS: &[(&str, i32, &str)] = &[
     ("onnx --filter nothing", 3, "none of ONNX's tests matches"),
     ("bench --target gfx1030", 3, "iree-compile does not know it. There are: gfx908"),
     ("demo --target gfx906", 3, "iree-compile does not know it. There are: gfx908"),
-    ("run --target gfx1100,gfx1033 -- iree-run-module", 3, "the sim does not play it. There are: gfx906"),
+    ("run --target gfx1100,gfx1033 -- iree-run-module", 3, "the sim does not simulate it. There are: gfx906"),
     ("run -- iree-run", 3, "no tool iree-run; there are: "),
     ("models --target gfx9", 2, "expected a processor name"),
 ];

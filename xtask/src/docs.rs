@@ -8,8 +8,8 @@
 //! * Every `cargo xtask` command, in a block or in a line of text, has a subcommand and options that exist,
 //!   and every subcommand is named.
 //! * `docs/SUMMARY.md` lists each page once.
-//! * Pages list the variables, agent settings, checks and costs of the software GPU, and the driver's hardware
-//!   counters, and no others ([`KINDS`]).
+//! * Pages list the variables and costs of the software GPU, and the driver's hardware counters, and no others
+//!   ([`KINDS`]).
 //! * A cell of a table has at most 15 words, or is a list of names in backticks.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -337,13 +337,7 @@ fn cells(path: &str, page: &Page) -> Vec<String> {
 struct Names(BTreeMap<&'static str, BTreeSet<String>>);
 
 /// The kinds of names, and the page that lists each.
-const KINDS: [(&str, &str); 5] = [
-    ("variable", VARIABLES),
-    ("setting", VARIABLES),
-    ("check", VARIABLES),
-    ("cost", VARIABLES),
-    ("counter", "docs/using/profiling.md"),
-];
+const KINDS: [(&str, &str); 3] = [("variable", VARIABLES), ("cost", VARIABLES), ("counter", "docs/using/profiling.md")];
 
 /// Beginnings of the names of hardware counters, which are those of GPU blocks.
 const BLOCKS: [&str; 6] = ["SQ_", "SQC_", "SPI_", "TCP_", "TA_", "TD_"];
@@ -353,8 +347,8 @@ impl Names {
         self.0.entry(kind).or_default().extend(names.into_iter().map(Into::into));
     }
 
-    /// Adds the names in a source file of the software GPU: literals `"HSA_SIM_…"`, the arrays of checks and of costs,
-    /// and the text that lists agent settings. Tests at the file's end do not count.
+    /// Adds the names in a source file of the software GPU: literals `"HSA_SIM_…"` and the array of costs. Tests at the
+    /// file's end do not count.
     fn add_sim(&mut self, source: &str) {
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         for literal in source.split('"').skip(1).step_by(2) {
@@ -362,16 +356,10 @@ impl Names {
             if literal.strip_prefix("HSA_SIM_").is_some_and(is_name) {
                 self.add("variable", [literal]);
             }
-            if literal.contains("read_index=") && literal.contains("bar=") {
-                let keys = literal.split('=').filter_map(|part| part.rsplit([' ', ',', '|']).next());
-                self.add("setting", keys.filter(|key| literal.contains(&format!("{key}="))));
-            }
         }
         for list in source.split("; ").flat_map(|part| part.split_once("] = [").map(|(_, rest)| rest)) {
             let items: Vec<_> = list.split(']').next().unwrap_or_default().split('"').skip(1).step_by(2).collect();
-            if items.contains(&"wait") && items.contains(&"hazard") {
-                self.add("check", items);
-            } else if items.contains(&"dispatch_packets") {
+            if items.contains(&"dispatch_packets") {
                 self.add("cost", items);
             }
         }
@@ -614,14 +602,11 @@ mod tests {
         code.add_sim(
             "f(\"HSA_SIM_SEED\"); g(\"HSA_SIM_TRACE={x}\"); const C: [&str; 2] = [\"wait\", \"hazard\"];\n\
              const D: [&str; 2] = [\n\"dispatch_packets\",\n\"interrupts\"];\n\
-             const KEYS: &str = \"bar=large|small, pools=a+b (some), read_index=prompt|late\";\n\
              #[cfg(test)] \"HSA_SIM_SEAD\"",
         );
         code.add_driver("Known::count(\"SQ_WAVES\", \"SQ waves\")");
         let names = |kind: &str| code.0[kind].iter().map(String::as_str).collect::<Vec<_>>();
         assert_eq!(names("variable"), ["HSA_SIM_SEED"]);
-        assert_eq!(names("setting"), ["bar", "pools", "read_index"]);
-        assert_eq!(names("check"), ["hazard", "wait"]);
         assert_eq!(names("cost"), ["dispatch_packets", "interrupts"]);
         assert_eq!(names("counter"), ["SQ_WAVES"]);
         let mut page = Names::default();
@@ -629,7 +614,7 @@ mod tests {
             VARIABLES,
             "| variable | x |\n|---|---|\n| `HSA_SIM_SEDE` | 1 |\n\n| check | x |\n| `wait`, `hazard` | |\n\n\
              | cost | x |\n| `dispatch_packets` | |\n| `interrupts` | |\n\n| counter | x |\n| `SQ_BUSY` | |\n\n\
-             | setting | x |\n| `bar` | `no` |\n| `pools` | |\n| `read_index` | |\n\n| key | x |\n| `other` | |",
+             | key | x |\n| `other` | |",
         );
         assert_eq!(
             code.compare(&page),

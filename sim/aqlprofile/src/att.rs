@@ -316,7 +316,7 @@ fn marker(code_object: &AqlTraceCodeObject) -> Vec<u32> {
 fn plan_of(agent: HsaAgent) -> Result<Plan, HsaStatus> {
     type Get = unsafe extern "C" fn(HsaAgent, HsaAgentInfo, *mut c_void) -> HsaStatus;
     let flags = libloading::os::unix::RTLD_LAZY | RTLD_NOLOAD;
-    // SAFETY: nothing is loaded that is not; the runtime has been initialised by who has an agent of it.
+    // SAFETY: RTLD_NOLOAD loads nothing; a caller with an agent has initialised the runtime.
     let runtime = unsafe { libloading::os::unix::Library::open(Some("libhsa-runtime64.so.1"), flags) };
     let runtime = runtime
         .map_err(|error| fail(HsaStatus::ERROR_NOT_INITIALIZED, &format!("there is no HSA runtime in use: {error}")))?;
@@ -334,7 +334,7 @@ fn plan_of(agent: HsaAgent) -> Result<Plan, HsaStatus> {
         // SAFETY: each place is as large as its attribute.
         match unsafe { get(agent, attribute, place) } {
             HsaStatus::SUCCESS => {}
-            status => return Err(fail(status, &format!("the HSA runtime does not tell {attribute:?}"))),
+            status => return Err(fail(status, &format!("the HSA runtime does not report {attribute:?}"))),
         }
     }
     // SAFETY: the runtime ends names, which are shorter.
@@ -360,7 +360,7 @@ impl Caller {
         // SAFETY: the caller's callback, with its own data and a valid place.
         match unsafe { (self.allocate)(&mut address, size, AqlProfileBuffer::new(access, hint), self.data) } {
             HsaStatus::SUCCESS => Ok(Memory { address, free: self.free, data: self.data }),
-            status => Err(fail(status, &format!("{size} bytes of memory were not to be had"))),
+            status => Err(fail(status, &format!("allocating {size} bytes of memory failed"))),
         }
     }
 }
@@ -467,7 +467,7 @@ pub unsafe extern "C" fn aqlprofile_att_iterate_data(
     {
         let made = MADE.lock();
         let Some(Live::Trace(trace)) = made.as_ref().and_then(|made| made.live.get(&handle.handle)) else {
-            return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "there is no such trace");
+            return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "the handle of the trace is unknown");
         };
         for (buffer, &engine) in trace.plan.traced.iter().enumerate() {
             // SAFETY: each shader engine has so much there, and the GPU is done with it.

@@ -85,7 +85,7 @@ fn plan_of(agent: AqlProfileAgent) -> Option<Plan> {
 pub unsafe extern "C" fn aqlprofile_get_version(version: *mut AqlProfileVersion) -> HsaStatus {
     // SAFETY: the caller's contract.
     let Some(version) = (unsafe { version.as_mut() }) else {
-        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "no place for the version");
+        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "the pointer for the version is null");
     };
     *version = AqlProfileVersion { major: 1, minor: 0, patch: 0 };
     HsaStatus::SUCCESS
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
         return fail(HsaStatus::ERROR_INVALID_AGENT, "the agent is not registered");
     };
     if request.event_count == 0 || request.events.is_null() {
-        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "there is nothing to count");
+        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "the list of events is empty");
     }
     // SAFETY: the caller's contract.
     let events = unsafe { std::slice::from_raw_parts(request.events, request.event_count as usize) }.to_vec();
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
         Ok(most) => most,
         Err(text) => return fail(HsaStatus::ERROR_INVALID_ARGUMENT, &text),
     };
-    // What ROCm's library says of it, which has no words for it (`counters.cpp`).
+    // ROCm's library returns this status without a text (`counters.cpp`).
     let Some(events) = commands::assign(&events, most) else { return fail(HsaStatus::ERROR, "") };
     let memory = |size: usize, hint| {
         let flags = AqlProfileBuffer::new(AqlProfileBuffer::DEVICE_ACCESS | AqlProfileBuffer::HOST_ACCESS, hint);
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn aqlprofile_pmc_create_packets(
         // SAFETY: the caller's callback, with its own data and a valid place.
         match unsafe { allocate(&mut address, size as u64, flags, data) } {
             HsaStatus::SUCCESS => Ok(Memory { address, free, data }),
-            status => Err(fail(status, &format!("{size} bytes of memory were not to be had"))),
+            status => Err(fail(status, &format!("allocating {size} bytes of memory failed"))),
         }
     };
     let output = match memory(values(&plan, &events) * 8, AqlProfileBuffer::UNCACHED) {
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn aqlprofile_pmc_iterate_data(
         })
     };
     let Some((plan, events, values)) = found else {
-        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "there are no such packets");
+        return fail(HsaStatus::ERROR_INVALID_ARGUMENT, "the handle of packets is unknown");
     };
     let mut values = values.into_iter();
     for die in 0..plan.dies() {

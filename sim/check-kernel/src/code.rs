@@ -102,7 +102,7 @@ pub fn not_for<'a>(codes: impl IntoIterator<Item = &'a Code<'a>>, agent: Option<
     let (of, names) = (processors.join(", "), target::names().join(", "));
     match agent {
         Some(agent) => format!("the code object is for {of}, which {agent} does not run"),
-        None => format!("the code object is for {of}, which the sim does not play; it plays {names}"),
+        None => format!("the code object is for {of}, which the sim does not simulate; it simulates {names}"),
     }
 }
 
@@ -152,7 +152,7 @@ pub fn find<'a>(codes: &'a [Code<'a>], name: &str, agent: Option<&str>) -> Resul
         [] if playable.len() == 1 => Err(not_for(matching.iter().map(|(code, _)| *code), agent)),
         _ => {
             let agents: Vec<_> = playable.iter().flat_map(|(code, _)| code.agents.iter().copied()).collect();
-            Err(format!("{name} is there for {}: --target says which", agents.join(", ")))
+            Err(format!("the file has {name} for {}: choose one with --target", agents.join(", ")))
         }
     }
 }

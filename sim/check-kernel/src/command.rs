@@ -286,7 +286,7 @@ fn set_up(common: &Common, agent: &str) {
     // SAFETY: nothing has started a thread yet.
     unsafe {
         env::set_var("HSA_SIM_AGENTS", agent);
-        // What these say to others is not meant here.
+        // Values that the user set for other programs do not apply here.
         env::set_var("HSA_SIM_EXECUTE", "1");
         for other in ["HSA_SIM_CHECK", "HSA_SIM_DEBUG", "HSA_SIM_PROFILE"] {
             env::remove_var(other);
@@ -396,7 +396,10 @@ impl State {
             say(&format!("fault: {text}"));
             let null = kernargs::null_arguments(kernel);
             if !null.is_empty() {
-                say(&format!("note: null in this launch, and used by the kernel's code: {}", null.join(", ")));
+                say(&format!(
+                    "note: the kernel's code uses hidden arguments that are null in this launch: {}",
+                    null.join(", ")
+                ));
             }
         }
         for dump in &launch.dump {

@@ -120,8 +120,8 @@ pub fn uninitialized(argument: usize, size: usize, unwritten: &[Range<usize>]) -
     let count: usize = unwritten.iter().map(ExactSizeIterator::len).sum();
     let parts = if unwritten.len() > 1 { format!(", in {} parts", unwritten.len()) } else { String::new() };
     Some(format!(
-        "result: argument {argument} has {count} uninitialized bytes of {size}, the first at {:#x}{parts}: nothing has \
-         written them, or a kernel has with uninitialized data",
+        "result: argument {argument} has {count} uninitialized bytes of {size}, the first at {:#x}{parts}: never \
+         written, or written with uninitialized data",
         first.start
     ))
 }

@@ -163,7 +163,7 @@ impl HostCalls {
         if service != PRINTF {
             write(
                 true,
-                format!("note: service {service} of the host, which is not printf, is not played\n").as_bytes(),
+                format!("note: a host call of service {service} was ignored: only printf is supported\n").as_bytes(),
             );
         }
     }

@@ -205,7 +205,10 @@ impl Device {
         let null = kernargs::null_arguments(kernel);
         Ok(fault.map(|text| match null.is_empty() {
             true => text,
-            false => format!("{text}\nnull in this launch, and used by the kernel's code: {}", null.join(", ")),
+            false => format!(
+                "{text}\nthe kernel's code uses hidden arguments that are null in this launch: {}",
+                null.join(", ")
+            ),
         }))
     }
 }

@@ -330,7 +330,7 @@ pub unsafe extern "C" fn hsa_amd_signal_wait_any(
                 return Ok(());
             }
             eprintln!(
-                "hsa-sim: hsa_amd_signal_wait_any timed out, for which ROCR reads out of bounds; the process is ended"
+                "hsa-sim: hsa_amd_signal_wait_any timed out, where ROCR reads out of bounds; the process is ended"
             );
             std::process::abort();
         };
@@ -354,8 +354,8 @@ fn report_overrun(index: usize, count: usize) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         eprintln!(
-            "hsa-sim: hsa_amd_signal_wait_any ended by signal {index} of {count}: ROCR from 2025-03 to 2026-07 stores its value \
-             at index {index} of a list of one, in memory that is another's unless malloc gives more than was asked for"
+            "hsa-sim: hsa_amd_signal_wait_any ended by signal {index} of {count}: ROCR from 2025-03 to 2026-07 writes its value \
+             past the end of a list of one, which overwrites other memory unless malloc rounded the size up"
         );
     });
 }

@@ -203,9 +203,7 @@ impl Machine {
         let leaks = if self.config.leaks { Leaks::find(self) } else { Leaks::default() };
         let queues = std::mem::take(&mut *self.queues.write());
         if self.driver.is_none() && events::is_calling_back() {
-            eprintln!(
-                "hsa-sim: HSA is shut down in a callback, for whose end ROCR waits forever; the process is ended"
-            );
+            eprintln!("hsa-sim: HSA is shut down in a callback, where ROCR waits forever; the process is ended");
             std::process::abort();
         }
         self.stopping.store(true, Ordering::SeqCst);

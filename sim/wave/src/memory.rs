@@ -220,7 +220,7 @@ impl<'a> Translator<'a> {
         }
         let offset = addr - region.base;
         if region.size - offset < size {
-            return Err("it runs over the end of its allocation");
+            return Err("it crosses the end of its allocation");
         }
         if !region.allows(access) {
             return Err("the allocation does not allow this access");
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(read(99, 1), Err("nothing is mapped there"));
         assert_eq!(read(100, 4), Ok(200));
         assert_eq!(read(196, 4), Ok(296));
-        assert_eq!(read(197, 4), Err("it runs over the end of its allocation"));
+        assert_eq!(read(197, 4), Err("it crosses the end of its allocation"));
         assert_eq!(read(200, 100), Ok(400));
         assert_eq!(read(299, 1), Ok(499));
         assert_eq!(read(300, 1), Err("nothing is mapped there"));
@@ -311,11 +311,11 @@ mod tests {
         let memory = Regions::of(&[region(100, 150), region(120, 200)]);
         let mut translator = Translator::new(&memory);
         assert_eq!(check(&mut translator, 140, 4, Access::Read), Ok(240));
-        assert_eq!(check(&mut translator, 148, 4, Access::Read), Err("it runs over the end of its allocation"));
+        assert_eq!(check(&mut translator, 148, 4, Access::Read), Err("it crosses the end of its allocation"));
         // Both are known now, and the first still ends there.
         memory.regions.lock().unwrap().swap(0, 1);
         assert_eq!(check(&mut translator, 148, 4, Access::Read), Ok(268));
-        assert_eq!(check(&mut translator, 148, 60, Access::Read), Err("it runs over the end of its allocation"));
+        assert_eq!(check(&mut translator, 148, 60, Access::Read), Err("it crosses the end of its allocation"));
     }
 
     #[test]

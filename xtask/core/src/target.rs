@@ -103,10 +103,10 @@ impl Target {
 fn check(name: &str, hsa: &Hsa, compiled: bool) -> Result<()> {
     let played = PLAYED.iter().find(|played| played.name == name);
     let reason = match (hsa, played) {
-        // What that library's GPUs are is not known yet.
+        // The GPUs of that library are not known yet.
         (Hsa::Path(_), None) => return Ok(()),
         (_, Some(played)) if compiled && !played.compiled => "iree-compile does not know it",
-        (Hsa::Sim | Hsa::Rocr, None) => "the sim does not play it",
+        (Hsa::Sim | Hsa::Rocr, None) => "the sim does not simulate it",
         (Hsa::Rocr, Some(played)) if !played.rocr => "Debian's ROCR does not know it",
         (_, Some(_)) => return Ok(()),
     };
@@ -198,8 +198,13 @@ mod tests {
         };
         let (sim, real) = (Hsa::Sim, Hsa::Path("/opt/rocm".into()));
         for (text, hsa, compiled, says) in [
-            ("gfx1033", &sim, false, "gfx1033 cannot be the target here: the sim does not play it. There are: gfx906"),
-            ("gfx1033", &sim, true, "the sim does not play it. There are: gfx908"),
+            (
+                "gfx1033",
+                &sim,
+                false,
+                "gfx1033 cannot be the target here: the sim does not simulate it. There are: gfx906",
+            ),
+            ("gfx1033", &sim, true, "the sim does not simulate it. There are: gfx908"),
             ("gfx1100,gfx9999", &sim, false, "gfx9999 cannot"),
             ("gfx906", &sim, true, "iree-compile does not know it. There are: gfx908"),
             ("gfx906", &real, true, "iree-compile does not know it"),

@@ -17,29 +17,45 @@ pub struct CheckConfig {
     pub output: Option<PathBuf>,
 }
 
-/// Names of the checks, as in [`CheckSet`].
-const NAMES: [&str; 9] = ["race", "equal", "wait", "init", "result", "sync", "hazard", "bounds", "clamp"];
+/// The checks: name, findings in Markdown, and true if it is part of `all`. Compilers have several lanes store the same
+/// value on purpose, and let buffers leave out accesses beyond them; programs read padding.
+pub const CHECKS: [(&str, &str, bool); 9] = [
+    ("wait", "reads of registers before a load has completed", true),
+    ("sync", "divergent barriers, deadlocks at barriers", true),
+    ("race", "data races within a dispatch and between dispatches", true),
+    ("equal", "races in which all writes store the same value; enables `race`", false),
+    ("hazard", "missing wait states", true),
+    ("bounds", "accesses outside of a suballocation, such as an IREE buffer", true),
+    ("clamp", "buffer accesses that the hardware clamps", false),
+    ("init", "branches, addresses and atomics that depend on uninitialized values", true),
+    ("result", "uninitialized values that the host may read; enables `init`", false),
+];
 
 impl CheckConfig {
-    /// Parses a list of checks, with `all` for all but `equal`, `result` and `clamp`. The error says what is wrong with
-    /// it.
+    /// Parses a list of checks.
+    ///
+    /// # Errors
+    /// The unknown name, and the known ones.
     pub fn parse(list: &str) -> Result<Self, String> {
         let mut set = CheckSet::default();
         for name in list.split(',').map(str::trim) {
-            if name != "all" && !NAMES.contains(&name) {
-                return Err(format!("{name:?} is no check; there are {} and all", NAMES.join(", ")));
+            let chosen: Vec<_> =
+                CHECKS.iter().filter(|(known, _, in_all)| *known == name || name == "all" && *in_all).collect();
+            if chosen.is_empty() {
+                let names = CHECKS.map(|(name, ..)| name).join(", ");
+                return Err(format!("{name:?} is no check; there are {names} and all"));
             }
-            set.wait |= matches!(name, "wait" | "all");
-            set.sync |= matches!(name, "sync" | "all");
-            set.hazard |= matches!(name, "hazard" | "all");
-            set.bounds |= matches!(name, "bounds" | "all");
-            set.init |= matches!(name, "init" | "result" | "all");
-            set.race |= matches!(name, "race" | "equal" | "all");
-            // Compilers have several lanes store the same on purpose, and let buffers leave out what is beyond them;
-            // programs read padding.
-            set.equal |= name == "equal";
-            set.result |= name == "result";
-            set.clamp |= name == "clamp";
+            for (name, ..) in chosen {
+                set.wait |= *name == "wait";
+                set.sync |= *name == "sync";
+                set.hazard |= *name == "hazard";
+                set.bounds |= *name == "bounds";
+                set.init |= matches!(*name, "init" | "result");
+                set.race |= matches!(*name, "race" | "equal");
+                set.equal |= *name == "equal";
+                set.result |= *name == "result";
+                set.clamp |= *name == "clamp";
+            }
         }
         Ok(Self { set, ..Self::default() })
     }
@@ -66,7 +82,7 @@ mod tests {
         let unknown = of("wiat").unwrap_err();
         assert_eq!(
             unknown,
-            "\"wiat\" is no check; there are race, equal, wait, init, result, sync, hazard, bounds, clamp and all"
+            "\"wiat\" is no check; there are wait, sync, race, equal, hazard, bounds, clamp, init, result and all"
         );
         assert!(of("").is_err());
     }

@@ -6,6 +6,7 @@ pub mod checks;
 pub mod debug;
 pub mod profile;
 pub mod trace;
+mod variables;
 
 use std::env;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use checks::CheckConfig;
 use debug::DebugConfig;
 use profile::ProfileConfig;
 use trace::TraceConfig;
+use variables::misspelt;
 
 /// Settings, read once at the first `hsa_init`.
 #[derive(Debug)]
@@ -59,32 +61,6 @@ pub struct Config {
     /// Debugger of kernels.
     pub debug: Option<DebugConfig>,
 }
-
-/// Prefix of the sim's variables.
-const PREFIX: &str = "HSA_SIM_";
-
-/// Variables' names without the prefix, including those of [`crate::inject`] and of the aqlprofile library.
-const NAMES: [&str; 19] = [
-    "AGENTS",
-    "CHECK",
-    "CHECK_FATAL",
-    "CHECK_OUTPUT",
-    "CLOCK",
-    "COUNTERS",
-    "DEBUG",
-    "EXECUTE",
-    "FAIL",
-    "JIT",
-    "LEAKS",
-    "MEMORY",
-    "PROFILE",
-    "ROCR",
-    "SEED",
-    "STATS",
-    "THREADS",
-    "TIMEOUT",
-    "TRACE",
-];
 
 impl Config {
     /// Reads the environment. The first call warns on standard error about variables that look like the sim's but are
@@ -153,9 +129,7 @@ fn checks() -> Result<CheckConfig, String> {
     let output = env::var_os("HSA_SIM_CHECK_OUTPUT").map(PathBuf::from);
     let fatal = flag("HSA_SIM_CHECK_FATAL", false)?;
     if asked.is_none() && (fatal || output.is_some()) {
-        return Err(
-            "HSA_SIM_CHECK_FATAL and HSA_SIM_CHECK_OUTPUT need HSA_SIM_CHECK, which says what is checked".into()
-        );
+        return Err("HSA_SIM_CHECK_FATAL and HSA_SIM_CHECK_OUTPUT need HSA_SIM_CHECK=<checks>".into());
     }
     Ok(CheckConfig { fatal, output, ..asked.transpose()?.unwrap_or_default() })
 }
@@ -185,13 +159,6 @@ fn debug() -> Result<Option<DebugConfig>, String> {
     }
 }
 
-/// Returns a warning about a variable with the sim's prefix that the sim does not know.
-fn misspelt(name: &str) -> Option<String> {
-    let rest = name.strip_prefix(PREFIX).filter(|rest| !NAMES.contains(rest))?;
-    let nearest = NAMES.iter().min_by_key(|known| strsim::damerau_levenshtein(rest, known))?;
-    Some(format!("{name} is not a variable of the software GPU and has no effect; did you mean {PREFIX}{nearest}?"))
-}
-
 fn variable(name: &str) -> Result<Option<String>, String> {
     match env::var(name) {
         Ok(value) => Ok(Some(value)),
@@ -214,25 +181,4 @@ fn number(name: &str) -> Result<Option<u64>, String> {
         value.parse().map_err(|_| format!("{name}={value}: expected a whole number from 0 to {}", u64::MAX))
     };
     variable(name)?.map(parse).transpose()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_misspelt_variable_is_named_with_the_nearest() {
-        for (name, nearest) in [
-            ("HSA_SIM_THREAD", "HSA_SIM_THREADS"),
-            ("HSA_SIM_AGENT", "HSA_SIM_AGENTS"),
-            ("HSA_SIM_TIMEOUTS", "HSA_SIM_TIMEOUT"),
-            ("HSA_SIM_STAT", "HSA_SIM_STATS"),
-        ] {
-            let warning = misspelt(name).unwrap();
-            assert!(warning.starts_with(name) && warning.contains(&format!("mean {nearest}?")), "{warning}");
-        }
-        for name in ["HSA_SIM_AGENTS", "HSA_SIM_FAIL", "HSA_SIM_TIMEOUT", "HSA_ENABLE_SDMA", "HOME"] {
-            assert_eq!(misspelt(name), None);
-        }
-    }
 }

@@ -52,7 +52,7 @@ impl TraceConfig {
         let (detail, filter) = text.split_once(',').unwrap_or((&text, ""));
         let detail = match detail {
             "packets" if filter.is_empty() => Detail::Packet,
-            "packets" => return Err("packets have no names to tell some of them by".into()),
+            "packets" => return Err("a trace of packets takes no kernel name".into()),
             "kernel" => Detail::Kernel,
             "wave" => Detail::Wave,
             "instruction" => Detail::Instruction,
@@ -65,7 +65,7 @@ impl TraceConfig {
             }
         };
         if detail < Detail::Wave && (workgroup.is_some() || wave.is_some()) {
-            return Err("workgroup= and wave= choose among the waves that wave and instruction trace".into());
+            return Err("workgroup= and wave= need a trace of waves or instructions".into());
         }
         Ok(Self { detail, filter: filter.to_owned(), workgroup, wave })
     }

@@ -85,18 +85,18 @@ impl SubAllocations {
         let after = state.parts.range(address..range.end).next();
         Some(match (before, ended, after) {
             (Some((start, end)), ..) if address < end => {
-                format!("byte {} of a part of {} bytes", address - start, end - start)
+                format!("byte {} of a suballocation of {} bytes", address - start, end - start)
             }
             (_, Some((start, end)), _) => {
-                format!("byte {} of a part of {} bytes that is no longer in use", address - start, end - start)
+                format!("byte {} of a freed suballocation of {} bytes", address - start, end - start)
             }
             (Some((start, end)), ..) => {
-                format!("in no part that is in use, {} bytes past the end of one of {}", address - end, end - start)
+                format!("{} bytes past the end of a suballocation of {} bytes", address - end, end - start)
             }
             (.., Some((start, end))) => {
-                format!("in no part that is in use, {} bytes before one of {}", start - address, end - start)
+                format!("{} bytes before a suballocation of {} bytes", start - address, end - start)
             }
-            _ => "in no part that is in use".to_owned(),
+            _ => "in no live suballocation".to_owned(),
         })
     }
 }
@@ -119,14 +119,14 @@ mod tests {
             assert_eq!(parts.around(outside, 100..200), None);
         }
         let place = |address| parts.describe(address, 100..200).unwrap();
-        assert_eq!(place(119), "byte 9 of a part of 10 bytes");
-        assert_eq!(place(122), "in no part that is in use, 2 bytes past the end of one of 10");
-        assert_eq!(place(105), "in no part that is in use, 5 bytes before one of 10");
+        assert_eq!(place(119), "byte 9 of a suballocation of 10 bytes");
+        assert_eq!(place(122), "2 bytes past the end of a suballocation of 10 bytes");
+        assert_eq!(place(105), "5 bytes before a suballocation of 10 bytes");
         assert!(parts.remove(110) && !parts.remove(110));
         assert_eq!(parts.around(115, 100..200), None);
-        assert_eq!(place(115), "byte 5 of a part of 10 bytes that is no longer in use");
+        assert_eq!(place(115), "byte 5 of a freed suballocation of 10 bytes");
         parts.add(100..112, 100..200).unwrap();
-        assert_eq!(place(115), "in no part that is in use, 3 bytes past the end of one of 12");
+        assert_eq!(place(115), "3 bytes past the end of a suballocation of 12 bytes");
         assert_eq!(parts.describe(250, 200..300), None);
         assert_eq!(parts.around(250, 200..300), Some(200..300));
         parts.forget(100);

@@ -6,6 +6,7 @@ use hsa_abi::{
     HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED,
 };
 
+use crate::machine::product::listing::Entry;
 use crate::machine::product::target::{self, TargetInfo};
 
 /// Part of a GPU's memory that the host reaches through the PCI aperture. The kernel driver lets HSA programs use it
@@ -55,8 +56,23 @@ const POOLS: [(&str, u32); 3] = [
     ("fine", HSA_GLOBAL_FLAG_FINE_GRAINED),
 ];
 
-const KEYS: &str = "bar=large|small|none, pools=coarse+extended+fine (some of them), cus=<number>, memory=own|shared, \
-                    partitions=<number>, peers=yes|no, hdp=checked|trusted, read_index=prompt|late, svm=yes|no, product=<name>";
+const fn setting(name: &'static str, values: &'static str, default: &'static str) -> Entry {
+    Entry { name, values, default }
+}
+
+/// Settings of a GPU.
+pub const SETTINGS: [Entry; 10] = [
+    setting("bar", "`large`, `small`, `none`: the host's access to the GPU's memory", "`large`"),
+    setting("pools", "some of `coarse+extended+fine`: global memory pools", "ROCR's for the product"),
+    setting("cus", "a number of compute units", "the product's"),
+    setting("memory", "`own`, or `shared` with the host, as in an APU", "`shared` of APUs, else `own`"),
+    setting("product", "a [product](products.md) of this name, as `rx7900xt`, `mi300a`", "the first"),
+    setting("partitions", "a number of agents for one device", "`1`"),
+    setting("peers", "`yes`, `no`: access between this GPU and others", "`yes`"),
+    setting("hdp", "`checked`, `trusted`: unflushed host writes fail a kernel", "`checked`"),
+    setting("read_index", "`prompt`, `late`: time at which the read index passes a packet", "`prompt`"),
+    setting("svm", "`yes`, `no`: shared virtual memory with the process", "`yes`"),
+];
 
 /// Maximum number of GPUs: agents are bits of a 64-bit access mask, and one is the CPU.
 const MAX_GPUS: usize = 63;
@@ -111,7 +127,10 @@ fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, Str
     };
     let mut partitions = 1;
     for setting in settings {
-        let wrong = || format!("'{setting}' of {name} is no setting; accepted: {KEYS}");
+        let wrong = || {
+            let known = SETTINGS.iter().map(|known| format!("\n  {} = {}", known.name, known.help()));
+            format!("'{setting}' of {name} is no setting; accepted:{}", known.collect::<String>())
+        };
         let (key, value) = setting.trim().split_once('=').ok_or_else(wrong)?;
         let number = || value.parse::<u32>().ok().filter(|number| *number > 0).ok_or_else(wrong);
         match (key, value) {
@@ -228,9 +247,9 @@ mod tests {
             ("gfx9999", "gfx1200, gfx1201"),
             ("", "known targets"),
             ("bar=none", "known targets"),
-            ("gfx1100:bar=huge", "large|small|none"),
+            ("gfx1100:bar=huge", "bar = large, small, none: "),
             ("gfx1100:pools=rough", "coarse+extended+fine"),
-            ("gfx1100:cus=0", "cus=<number>"),
+            ("gfx1100:cus=0", "cus = a number of compute units"),
             ("gfx1100:cus=1,speed=2", "'speed=2' of gfx1100"),
             ("gfx942:partitions=3", "8 dies"),
             ("gfx1100:product=mi300x", "rx7900xtx, rx7900xt"),

@@ -3,6 +3,7 @@
 //! The products: instruction sets, sizes and rates of each GPU, the versions of ROCR, and the models of their counters.
 
 pub mod gpu;
+pub mod listing;
 pub mod occupancy;
 pub mod performance;
 pub mod random;

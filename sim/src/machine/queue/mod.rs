@@ -310,7 +310,8 @@ impl Queue {
 
     /// Bytes of scratch memory that the queue has for each lane of a wave64.
     pub fn scratch_wave64_lane(&self) -> u32 {
-        // SAFETY: the field is in the queue's page and aligned; who changes it stores to the inactive signal after.
+        // SAFETY: the field is in the queue's page and aligned; a thread that changes it stores to the inactive signal
+        // after.
         unsafe { (&raw const (*self.amd_queue()).scratch_wave64_lane_byte_size).read_volatile() }
     }
 
@@ -419,7 +420,7 @@ impl Queue {
     pub fn stop(&self) {
         if REPORTING.get() == self.id {
             eprintln!(
-                "hsa-sim: queue {} is destroyed in its own error callback, for whose end ROCR waits forever; the process is ended",
+                "hsa-sim: queue {} is destroyed in its own error callback, where ROCR waits forever; the process is ended",
                 self.id
             );
             std::process::abort();

@@ -112,7 +112,7 @@ pub fn describe(command: &Command, dwords: &[u32], gfx9: bool) -> String {
     };
     let store = |(source, target, wide): (Source, u64, bool)| {
         let source = match source {
-            Source::Memory(address) => format!("what is at {address:#x}"),
+            Source::Memory(address) => format!("the memory at {address:#x}"),
             Source::Immediate(value) => format!("{value:#x}"),
             Source::Clock => "the clock".to_owned(),
             Source::Register(register) => register_text(register, gfx9),
@@ -141,7 +141,7 @@ pub fn describe(command: &Command, dwords: &[u32], gfx9: bool) -> String {
         Command::Caches(control) => actions(*control),
         Command::Release(control, target) => {
             let parts = [Some(actions(*control)), target.map(store)];
-            format!("when dispatches are over: {}", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+            format!("after the dispatches: {}", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
         }
         Command::Predicate(dies, dwords) => format!("{dwords} dwords for the dies {dies:#b}"),
         Command::Dispatch(groups, initiator) => format!("{groups:?} workgroups, initiator {initiator:#x}"),
@@ -419,7 +419,7 @@ fn acquire_gfx9(name: &str, flags: u32) -> Result<Control, String> {
     const TC: u32 = 1 << 23;
     const SH_KCACHE: u32 = 1 << 27;
     const SH_KCACHE_VOL: u32 = 1 << 28;
-    // Kinds of lines in the L2, metadata, color and depth, instructions, what scalar stores wrote, the engine.
+    // Kinds of lines in the L2, metadata, color and depth, instructions, lines that scalar stores wrote, the engine.
     let others = 7 << 3 | 3 << 25 | 1 << 29 | 1 << 30 | 1 << 31;
     bits(name, flags, TCL1_VOL | TC_WB | TCL1 | TC | SH_KCACHE | SH_KCACHE_VOL | others)?;
     Ok(Control {
@@ -437,7 +437,7 @@ fn acquire_gfx10(name: &str, flags: u32) -> Result<Control, String> {
     const GL1_INV: u32 = 1 << 9;
     const GL2_INV: u32 = 1 << 14;
     const GL2_WB: u32 = 1 << 15;
-    // Instructions, ranges, metadata, what scalar stores wrote, the order.
+    // Instructions, ranges, metadata, lines that scalar stores wrote, the order.
     let others = 0x7f | 7 << 10 | 7 << 16;
     bits(name, flags, GLK_INV | GLV_INV | GL1_INV | GL2_INV | GL2_WB | others)?;
     Ok(Control {

@@ -211,13 +211,13 @@ impl Sink for DispatchChecks<'_> {
         let pointer = arguments.into_iter().filter(|(_, word)| (buffer.start..=address).contains(word));
         let pointer = pointer.max_by_key(|(_, word)| *word);
         Some(pointer.map_or(place.clone(), |(at, word)| {
-            format!("{place}, {} bytes behind the pointer that the arguments have at {at}", address - word)
+            format!("{place}, {} bytes past the pointer at byte {at} of the kernel arguments", address - word)
         }))
     }
 
     fn touched(&self, accesses: &[Touched]) {
         let Some(number) = self.number else { return };
-        // What memory is, is asked for when the order is no longer locked, which others need meanwhile.
+        // Races are collected under the detector's lock. Their memory is described after it, so that others can go on.
         let mut races: Vec<(Race, u64)> = Vec::new();
         self.races.touched(number, accesses, &mut |race| {
             let is_same = |known: &Race| (known.offset, known.other.pc) == (race.offset, race.other.pc);

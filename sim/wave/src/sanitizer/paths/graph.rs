@@ -96,7 +96,7 @@ impl Walk {
                     pending.push((function, after));
                 }
                 (Op::SSwappcB64, None) => {
-                    let what = "the function that is called is not known; it is taken to wait for everything";
+                    let what = "the called function is unknown; it is assumed to wait for everything";
                     self.unknown.insert(offset, what.to_owned());
                     self.jumps.insert(offset, Vec::new());
                     self.roots.insert(next);
