@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Observers of a running kernel. The run loop is generic over an [`Observer`]. [`NoObserver`] does nothing, and its loop has
-//! no overhead.
+//! Observers of a running kernel. The run loop is generic over an [`Observer`]. [`NoObserver`] does nothing, and its
+//! loop has no overhead.
 
 use crate::fault::FaultKind;
 use crate::jit::Jit;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One hardware queue: its rings, its epoch signal and its two threads.
 //!
-//! A hardware queue is a ring of AQL packets. The driver writes packets and stores an index to the queue's doorbell; the
-//! GPU's packet processor runs the packets up to that index. Epochs number the submissions of a queue. The last packet
-//! of a submission decrements the queue's epoch signal, whose value tells the host which epochs are complete.
+//! A hardware queue is a ring of AQL packets. The driver writes packets and stores an index to the queue's doorbell;
+//! the GPU's packet processor runs the packets up to that index. Epochs number the submissions of a queue. The last
+//! packet of a submission decrements the queue's epoch signal, whose value tells the host which epochs are complete.
 //!
 //! A submission is called; deferred while a wait needs the host, parked while a ring is full, or blocked while its pool
 //! has no memory; reserved, when it has its ring space; submitted, when the doorbell is rung; and complete.
