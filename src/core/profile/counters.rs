@@ -74,7 +74,7 @@ impl Known {
 }
 
 const LDS_ACTIVE: &str = "Clock cycles in which the local data share is used.";
-const LDS_CONFLICT: &str = "Those of them for which its banks conflict.";
+const LDS_CONFLICT: &str = "Clock cycles with bank conflicts of the local data share.";
 
 const KNOWN: [Known; 25] = [
     Known::count("SQ_WAVES", PerfEvent::Waves, "Waves launched."),
