@@ -81,7 +81,7 @@ fn a_recording_lasts_as_long_as_its_longest_dispatch() {
     wait(&done, 1).unwrap();
 }
 
-/// Of a dispatch and of a fill, in a recording and when that is gone.
+/// Buffers of a dispatch and of a fill, in a recording and when that is gone.
 #[test]
 fn a_recording_keeps_its_buffers_unless_the_caller_does() {
     let rig = Rig::new();

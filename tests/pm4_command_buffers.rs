@@ -258,7 +258,7 @@ fn another_queue_runs_packets_meanwhile() {
     }
 }
 
-/// Of a recording without a table any number of executions run at a time, on any queues.
+/// A recording without a table may have any number of executions at a time, on any queues.
 #[test]
 fn all_queues_run_what_binds_nothing() {
     on_each("all_queues_run_what_binds_nothing", || {

@@ -99,7 +99,7 @@ impl DeviceShape {
 pub struct Launch<Args> {
     /// Kernel to launch.
     pub kernel: Kernel,
-    /// Its arguments.
+    /// Arguments of the launch.
     pub args: Args,
     /// Work-items in the grid, a multiple of `workgroup_size`.
     pub grid_size: u32,

@@ -49,7 +49,7 @@ static VTABLE: raw::iree_hal_executable_vtable_t = raw::iree_hal_executable_vtab
 };
 
 impl DeviceExecutable {
-    /// Its code on the GPUs.
+    /// Code of the executable on the GPUs.
     pub fn loaded(&self) -> &Executable {
         &self.loaded
     }

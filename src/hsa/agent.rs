@@ -81,7 +81,7 @@ pub struct AgentInfo {
 /// An instruction set that an agent executes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Isa {
-    /// Its name, `amdgcn-amd-amdhsa--gfx1100` and such.
+    /// Name of the instruction set, `amdgcn-amd-amdhsa--gfx1100` and such.
     pub name: String,
 }
 

@@ -86,7 +86,7 @@ pub enum Target {
 /// A place to try, or one that has nothing to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its step of the search order, for messages.
+    /// Step of the search order, for messages.
     pub origin: &'static str,
     /// The way to open it.
     pub target: Target,

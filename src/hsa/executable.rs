@@ -40,7 +40,7 @@ pub struct Kernel {
     pub object: u64,
     /// Bytes of its kernel arguments.
     pub kernarg_size: u32,
-    /// Their alignment in bytes.
+    /// Alignment of the kernargs in bytes.
     pub kernarg_alignment: u32,
     /// Bytes of static group memory (LDS) of a workgroup.
     pub group_size: u32,
@@ -51,9 +51,9 @@ pub struct Kernel {
 /// A variable of an executable, loaded on one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// Its address for the agent.
+    /// Address of the variable for the agent.
     pub address: u64,
-    /// Its bytes.
+    /// Size of the variable in bytes.
     pub size: u32,
 }
 

@@ -70,7 +70,7 @@ impl Task {
 pub struct Ended {
     /// Number of programs that passed.
     pub passed: u64,
-    /// Their operations by kind, checked bytes, and programs.
+    /// Numbers of operations by kind, of checked bytes, and of programs.
     pub counts: BTreeMap<String, u64>,
     /// Seed of the program that failed, with the reason.
     pub failure: Option<(u64, String)>,

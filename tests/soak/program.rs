@@ -235,11 +235,11 @@ pub enum Kind {
 /// Expected outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It ends well.
+    /// The operation ends well.
     Certain,
-    /// It depends on this one, which fails, and must fail without having done anything.
+    /// The operation depends on this one, which fails, and must fail without having done anything.
     Doomed(OpId),
-    /// This one ends its device while it may run: it fails or not, and where it writes is anything.
+    /// The named operation ends its device while this one may run: it fails or not, and leaves any bytes.
     Maybe(OpId),
 }
 
@@ -263,7 +263,7 @@ pub struct Op {
     /// Timelines that it signals. It runs after the operation that signals the previous value of each.
     pub timelines: Vec<usize>,
     pub dependencies: Vec<OpId>,
-    /// Of those that can be submitted, the lowest is next.
+    /// Place in the order of submission: of the operations that can be submitted, the lowest is next.
     pub rank: u64,
     pub fate: Fate,
     pub kind: Kind,

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The smallest program that was found to fail.
 pub struct Smallest {
     pub program: Program,
-    /// Its last failure; `None` if the program did not fail again alone.
+    /// Last failure of the program; `None` if it did not fail again alone.
     pub what: Option<String>,
 }
 

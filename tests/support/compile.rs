@@ -61,7 +61,7 @@ impl Default for Nothing<'_> {
 }
 
 impl Nothing<'_> {
-    /// Its code object.
+    /// Code object of the kernel.
     pub fn assemble(self) -> Vec<u8> {
         let Self { name, lds, kernargs, most, metadata } = self;
         let source = format!(

@@ -17,9 +17,9 @@ pub enum Error {
     Truncated {
         /// The structure that was being read.
         what: &'static str,
-        /// Its offset in bytes from the start of the container (ELF file, flatbuffer or note).
+        /// Offset of the part in bytes from the start of the container (ELF file, flatbuffer or note).
         offset: u64,
-        /// Its size in bytes.
+        /// Size of the part in bytes.
         size: u64,
         /// Size of the container in bytes.
         available: u64,

@@ -53,7 +53,7 @@ pub struct Parameter {
     pub name: String,
     /// Size in bytes, at most 255.
     pub size: u8,
-    /// Of a binding: its ordinal. Of a constant: its offset in the constants in bytes.
+    /// Ordinal of a binding, or the offset of a constant in the constants in bytes.
     pub offset: u16,
     /// Where the kernel reads it in the kernarg segment, in bytes.
     pub kernarg_offset: u32,

@@ -51,7 +51,7 @@ c_enum! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AqlProfileAgentInfo {
-    /// Its name, as `gfx1100`.
+    /// Name of the agent, as `gfx1100`.
     pub agent_gfxip: *const c_char,
     /// Dies.
     pub xcc_num: u32,

@@ -11,9 +11,9 @@ pub const COMPUTE_NUM_THREAD_X: u32 = 0x2e07;
 pub const COMPUTE_PGM_LO: u32 = 0x2e0c;
 /// The upper half.
 pub const COMPUTE_PGM_HI: u32 = 0x2e0d;
-/// Of the kernel's descriptor.
+/// COMPUTE_PGM_RSRC1 of the kernel's descriptor.
 pub const COMPUTE_PGM_RSRC1: u32 = 0x2e12;
-/// Of the kernel's descriptor.
+/// COMPUTE_PGM_RSRC2 of the kernel's descriptor.
 pub const COMPUTE_PGM_RSRC2: u32 = 0x2e13;
 /// Limits on waves; 0 for none.
 pub const COMPUTE_RESOURCE_LIMITS: u32 = 0x2e15;
@@ -21,7 +21,7 @@ pub const COMPUTE_RESOURCE_LIMITS: u32 = 0x2e15;
 pub const COMPUTE_TMPRING_SIZE: u32 = 0x2e18;
 /// The first of three: where a dispatch goes on that was interrupted.
 pub const COMPUTE_RESTART_X: u32 = 0x2e1b;
-/// Of the kernel's descriptor, but on gfx9.
+/// COMPUTE_PGM_RSRC3 of the kernel's descriptor, but on gfx9.
 pub const COMPUTE_PGM_RSRC3: u32 = 0x2e28;
 /// Where gfx90a and gfx942 have it (`gc_9_4_3_offset.h`, where it is 0x0e2d from the first register of a die, 0x2000;
 /// for gfx90a, `Dispatch.cpp` of `kfdtest`).

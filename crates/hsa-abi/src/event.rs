@@ -89,7 +89,7 @@ pub union HsaAmdEventData {
 pub struct HsaAmdEvent {
     /// Which event.
     pub event_type: HsaAmdEventType,
-    /// Its data.
+    /// Data of the event.
     pub data: HsaAmdEventData,
 }
 

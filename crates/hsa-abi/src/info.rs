@@ -76,7 +76,7 @@ c_enum! {
 c_enum! {
     /// `hsa_default_float_rounding_mode_t`.
     HsaFloatRoundingMode: u32 {
-        /// Of the code's choosing.
+        /// The mode that the code chooses.
         DEFAULT = 0,
         /// Toward zero.
         ZERO = 1,

@@ -304,7 +304,7 @@ c_enum! {
 pub struct HsaSvmAttributePair {
     /// Which attribute.
     pub attribute: HsaSvmAttribute,
-    /// Its value.
+    /// Value of the attribute.
     pub value: u64,
 }
 

@@ -143,7 +143,7 @@ pub mod gfx11 {
 pub mod gfx12 {
     /// The buffer's length in pages.
     pub const SQ_THREAD_TRACE_BUF0_SIZE: u32 = 0xd9e6;
-    /// Its first page, lower 32 bits.
+    /// First page of the buffer, lower 32 bits.
     pub const SQ_THREAD_TRACE_BUF0_BASE_LO: u32 = 0xd9e7;
     /// The upper bits.
     pub const SQ_THREAD_TRACE_BUF0_BASE_HI: u32 = 0xd9e8;

@@ -18,7 +18,7 @@ pub enum Given {
     Value {
         /// Name of the type.
         of: &'static str,
-        /// Its number, little-endian.
+        /// The number, little-endian.
         bytes: Vec<u8>,
     },
     /// Memory. The kernel gets its address.
@@ -61,7 +61,7 @@ pub enum Content {
     File(PathBuf),
     /// Elements of an `.npy` file, which must have the size of the buffer.
     Npy(PathBuf),
-    /// These bytes, again and again.
+    /// Bytes that are repeated.
     Repeated(Vec<u8>),
     /// Uninitialized.
     Undefined,

@@ -16,7 +16,7 @@ const COMPRESSED: &[u8] = b"CCOB";
 pub struct Code<'a> {
     /// The ELF file.
     pub bytes: &'a [u8],
-    /// Its kernels.
+    /// Kernels of the code object.
     pub metadata: Metadata,
     /// Processor that it is for.
     processor: Processor,

@@ -27,9 +27,9 @@ pub enum Place {
 /// A breakpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breakpoint {
-    /// Its number, from 1 on.
+    /// Number of the breakpoint, from 1 on.
     pub number: u32,
-    /// Its place.
+    /// Place of the breakpoint.
     pub place: Place,
     /// Only waves of this workgroup stop.
     pub workgroup: Option<[u32; 3]>,

@@ -23,7 +23,7 @@ impl Position {
 /// An instruction.
 #[derive(Clone, Debug)]
 pub struct Instruction {
-    /// Its address.
+    /// Address of the instruction.
     pub pc: u64,
     /// Offset from the beginning of the code.
     pub offset: u32,

@@ -138,7 +138,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// Its prefix before an address.
+    /// Prefix of the space before an address.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Global => "",

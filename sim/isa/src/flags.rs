@@ -27,9 +27,9 @@ bitflags::bitflags! {
         const SPARSE = 1 << 8;
         /// gfx1250: a matrix op that may be told that a factor is that of the one before.
         const REUSES = 1 << 9;
-        /// Of the short vector encodings, without a VOP3 form.
+        /// The op has short vector encodings alone, and no VOP3 form.
         const SHORT_ONLY = 1 << 10;
-        /// But with one on GFX9.
+        /// The op has a VOP3 form on GFX9, although it is [`Flags::SHORT_ONLY`].
         const LONG_ON_GFX9 = 1 << 11;
         /// Before gfx11: where it is VOP3, `op_sel` chooses halves of registers. All other 16-bit ops there have low
         /// halves.
@@ -61,7 +61,7 @@ bitflags::bitflags! {
         /// Memory and LDS: half of a register is loaded or stored, and the other half stays. With [`Flags::CONVERTS`]:
         /// components are halves.
         const D16 = 1 << 25;
-        /// Of these, the high half.
+        /// The access is of 16 bits of a register, the high half.
         const D16_HI = 1 << 26;
         /// Buffers: the data are converted from or to a format.
         const CONVERTS = 1 << 27;

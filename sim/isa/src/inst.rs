@@ -151,11 +151,11 @@ pub enum Select {
 /// Effect of SDWA on the destination's bits that it does not select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unused {
-    /// They become 0.
+    /// Unwritten bits become 0.
     Pad,
     /// Above the selected part they become copies of its sign, below it 0.
     Sext,
-    /// They stay.
+    /// Unwritten bits stay.
     Preserve,
 }
 

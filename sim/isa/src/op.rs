@@ -89,12 +89,12 @@ impl Op {
         &ROWS[self as usize]
     }
 
-    /// Its encodings on `target`; none if the target lacks it.
+    /// Encodings of the op on `target`; none if the target lacks it.
     pub fn encodings(self, target: Target) -> impl Iterator<Item = &'static Encoding> {
         self.info().encodings.iter().filter(move |encoding| encoding.targets.contains(target))
     }
 
-    /// Its generation-neutral mnemonic.
+    /// Generation-neutral mnemonic of the op.
     pub fn name(self) -> &'static str {
         self.info().name
     }
@@ -123,7 +123,7 @@ impl Op {
         self.has(Flags::PREFETCH) || matches!(self, Op::SAtcProbe | Op::SAtcProbeBuffer)
     }
 
-    /// Its mnemonic on `target`, or the neutral one where the target lacks it.
+    /// Mnemonic of the op on `target`, or the neutral one where the target lacks it.
     pub fn name_on(self, target: Target) -> &'static str {
         self.encodings(target).next().map_or(self.name(), |encoding| encoding.name)
     }

@@ -117,7 +117,7 @@ pub mod vector {
     pub const SHIFT_ARITHMETIC_D: Vector = op(1, 2, 0x46);
     /// Into a mask register, by a predicate.
     pub const COMPARE_PS: Vector = op(0, 1, 0xc2);
-    /// Of integers.
+    /// Comparison of integers.
     pub const COMPARE_D: Vector = op(1, 3, 0x1f);
     pub const COMPARE_UNSIGNED_D: Vector = op(1, 3, 0x1e);
 }

@@ -35,11 +35,11 @@ pub struct Event {
 /// A wave's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progresses {
-    /// It has a next instruction.
+    /// The wave has a next instruction.
     Runs,
-    /// It waits at a barrier.
+    /// The wave waits at a barrier.
     Waits,
-    /// It has ended.
+    /// The wave has ended.
     Ended,
 }
 
@@ -66,7 +66,7 @@ pub trait Debug: Sync {
 
 /// A stopped workgroup. Numbers of waves are less than [`Stopped::waves`].
 pub trait Stopped {
-    /// Its id.
+    /// Id of the workgroup.
     fn workgroup(&self) -> [u32; 3];
 
     /// The wave that has stopped it.
@@ -117,7 +117,7 @@ pub trait Stopped {
     /// Number of instructions that the workgroup has executed.
     fn time(&self) -> u64;
 
-    /// Its value at the earliest state that is kept; the error says why there is none.
+    /// Time of the earliest state that is kept; the error says why there is none.
     fn start(&self) -> Result<u64, &'static str>;
 }
 

@@ -63,7 +63,7 @@ enum Content {
 /// Number of a register, LLVM's name without `HW_REG_`, and its fields.
 type Row = (u16, &'static str, Content);
 
-/// Of all targets before gfx12.
+/// Registers of all targets before gfx12.
 const COMMON: [Row; 7] = [
     (1, "MODE", Content::Mode),
     (2, "STATUS", Content::Status),
@@ -74,7 +74,7 @@ const COMMON: [Row; 7] = [
     (15, "SH_MEM_BASES", Content::Apertures),
 ];
 
-/// Of GFX9 and gfx10 beside these: the trap handler's.
+/// Further registers of GFX9 and gfx10: the trap handler's.
 const TRAP_HANDLER: [Row; 4] = [
     (16, "TBA_LO", Content::Nothing),
     (17, "TBA_HI", Content::Nothing),
@@ -92,7 +92,7 @@ const GFX942: [Row; 5] = [
     (24, "SQ_PERF_SNAPSHOT_PC_HI", Content::Nothing),
 ];
 
-/// Of gfx10 and gfx11.
+/// Registers of gfx10 and gfx11.
 const RDNA: [Row; 2] = [(23, "HW_ID1", Content::Wave(0x1f)), (24, "HW_ID2", Content::Zero)];
 
 const GFX10: [Row; 3] = [
@@ -103,7 +103,7 @@ const GFX10: [Row; 3] = [
 
 const GFX1010: [Row; 1] = [(22, "XNACK_MASK", Content::Nothing)];
 
-/// Of gfx1030 and gfx11.
+/// Registers of gfx1030 and gfx11.
 const CYCLES: [Row; 1] = [(29, "SHADER_CYCLES", Content::Cycles(0, 20))];
 
 const GFX11: [Row; 5] = [

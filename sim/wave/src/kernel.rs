@@ -126,7 +126,7 @@ impl Kernel {
         }
     }
 
-    /// Its name.
+    /// Name of the kernel.
     pub fn name(&self) -> &str {
         &self.name
     }

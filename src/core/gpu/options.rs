@@ -152,7 +152,7 @@ impl Default for Options {
 
 /// One knob.
 pub struct Knob {
-    /// Its key in URIs; the flag is `--amdgpu_rs_<key>`.
+    /// Key in URIs; the flag is `--amdgpu_rs_<key>`.
     pub key: &'static str,
     /// The values it takes, for help: `<bytes>`, `any|host|device`…
     pub values: &'static str,

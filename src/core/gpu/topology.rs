@@ -51,7 +51,7 @@ pub struct Cpu {
 /// A GPU agent with the pools that the driver allocates from.
 #[derive(Clone, Debug)]
 pub struct Gpu {
-    /// Its place among the visible GPUs.
+    /// Place of the GPU among the visible ones.
     pub ordinal: usize,
     /// The agent.
     pub agent: Agent,

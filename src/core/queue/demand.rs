@@ -11,7 +11,7 @@ pub struct Demand {
     /// Bytes of kernargs that it will take, each span rounded up to a multiple of
     /// [`crate::ring::KERNARG_ALIGNMENT`].
     pub kernarg_bytes: u64,
-    /// It will write a packet of PM4 commands.
+    /// The submission will write a packet of PM4 commands.
     pub has_commands: bool,
     /// The packets may overlap each other: a barrier packet after them carries the epoch. Otherwise the last packet
     /// does, so it must have the barrier bit.

@@ -76,7 +76,7 @@ pub enum SinglePacket {
 /// The ring space of a [`SinglePacket`].
 #[derive(Debug)]
 pub struct SinglePacketSpace {
-    /// Its kernargs.
+    /// Kernargs of the packet.
     pub kernargs: KernargCursor,
     commands: Option<KernargSpan>,
 }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 pub struct EpochWait {
     /// Ordinal of the queue waited for, within the logical device.
     pub queue: u32,
-    /// Its epoch signal.
+    /// Epoch signal of the queue that is waited for.
     pub signal: HsaSignal,
     /// The epoch waited for.
     pub epoch: u64,
@@ -23,6 +23,6 @@ pub type EpochWaits = SmallVec<[EpochWait; 4]>;
 pub enum QueueOrdering {
     /// Behind all that was submitted before.
     AfterPrior,
-    /// Its packets may start at any time; its epoch still comes after earlier ones.
+    /// Packets may start at any time; the epoch still comes after earlier ones.
     Unordered,
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub enum Ended {
     /// By itself or by a signal.
     Exit(ExitStatus),
-    /// It wrote nothing for the allowed time and was killed.
+    /// The program wrote nothing for the allowed time and was killed.
     Silent,
 }
 

@@ -40,13 +40,13 @@ struct List {
 /// Judgement of a case by the list.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// It passed.
+    /// The case passed.
     Passed,
     /// The compiler refused it, for a known reason.
     Refused(&'a str),
-    /// It failed, for a known reason that lies elsewhere.
+    /// The case failed, for a known reason that lies elsewhere.
     Known(&'a str),
-    /// It failed, or it did not fail although the list says so.
+    /// The case failed, or it did not fail although the list says so.
     Failed(String),
 }
 

@@ -116,9 +116,9 @@ pub struct StageLocation<'a> {
 /// An embedded source file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceFile<'a> {
-    /// Its path.
+    /// Path of the file.
     pub path: &'a str,
-    /// Its contents.
+    /// Contents of the file.
     pub content: &'a [u8],
 }
 

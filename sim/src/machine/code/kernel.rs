@@ -20,11 +20,11 @@ pub struct Kernel {
     pub name: String,
     /// Address of the descriptor, by which packets name the kernel.
     pub descriptor_address: u64,
-    /// Its descriptor.
+    /// Descriptor of the kernel.
     pub descriptor: KernelDescriptor,
     /// Debug information of its code object, if requested.
     pub sources: Option<Arc<Sources>>,
-    /// Its instructions for a debugger, made at the first dispatch.
+    /// Instructions of the kernel for a debugger, made at the first dispatch.
     pub for_debugger: OnceLock<Arc<sim_debug::Code>>,
     /// Segment of its code.
     pub code: Segment,

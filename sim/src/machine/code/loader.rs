@@ -112,9 +112,9 @@ pub struct Image {
     pub size: u64,
     /// Loaded address less address in the file.
     pub delta: i64,
-    /// Its segments, ascending and disjoint.
+    /// Segments of the image, ascending and disjoint.
     pub segments: Vec<Segment>,
-    /// Its kernels and variables.
+    /// Kernels and variables of the image.
     pub symbols: Vec<Symbol>,
 }
 

@@ -20,7 +20,7 @@ pub enum Form {
 pub struct ProfileConfig {
     /// File.
     pub path: PathBuf,
-    /// Its format.
+    /// Format of the file.
     pub form: Form,
 }
 

@@ -106,7 +106,7 @@ impl Drop for Mapping {
 /// A range of bytes in the map, and the memory behind it.
 #[derive(Debug)]
 pub struct Allocation {
-    /// Its properties.
+    /// Properties of the allocation.
     pub info: AllocationInfo,
     /// True if it came from a pool, so that `hsa_amd_memory_pool_free` may free it.
     pub from_pool: bool,

@@ -24,7 +24,7 @@ pub enum Bar {
 /// A GPU agent.
 #[derive(Clone, Debug)]
 pub struct Gpu {
-    /// Its product.
+    /// Product that the GPU is.
     pub target: &'static TargetInfo,
     /// Compute units.
     pub compute_units: u32,
@@ -32,7 +32,7 @@ pub struct Gpu {
     pub xcc: u32,
     /// Size of its own memory in bytes; `None` if it uses the CPU's.
     pub memory: Option<u64>,
-    /// Its global pools, in ROCR's order: `HSA_GLOBAL_FLAG_*`.
+    /// Global pools of the GPU, in ROCR's order: `HSA_GLOBAL_FLAG_*`.
     pub pools: Vec<u32>,
     /// Host access to its memory.
     pub bar: Bar,

@@ -190,9 +190,9 @@ pub(super) fn store_local<const L: usize>(
 
 /// A loaded value fills the register.
 pub(super) const WHOLE: u8 = 0;
-/// It fills the low half; the high half stays.
+/// A load that fills the low half of registers; the high half stays.
 pub(super) const LOW: u8 = 1;
-/// It fills the high half; the low half stays.
+/// A load that fills the high half of registers; the low half stays.
 pub(super) const HIGH: u8 = 2;
 
 /// Writes a loaded byte or word to its register.

@@ -65,7 +65,7 @@ use sim_isa::{Flags, Op};
 /// The handler of an op.
 pub(crate) struct Chosen<const L: usize> {
     pub run: Handler<L>,
-    /// Its vector sources are read lane by lane: a constant may as well be a register.
+    /// The handler reads vector sources lane by lane: a constant may as well be a register.
     pub lane_wise: bool,
 }
 

@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 
 /// Layout of the tiles' elements in lanes and registers.
 trait Layout {
-    /// Of each four elements along K, A has two; bits of source 2 say which, and D is C.
+    /// Sparse A: two of each four elements along K, chosen by bits of source 2; D is C.
     const SPARSE: bool = false;
     /// The indices fill their registers: there is no other set to choose.
     const ONE_SET: bool = false;
@@ -164,7 +164,7 @@ const fn rows(lanes: usize) -> usize {
 /// A float as an element.
 trait Element {
     const BITS: usize;
-    /// It is IEEE's half precision, which hosts convert.
+    /// The element is IEEE's half precision, which hosts convert.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only x86-64 has a conversion of many"))]
     const IS_F16: bool = false;
     fn get(bits: u32) -> f32;

@@ -19,7 +19,7 @@ pub(super) const ROWS: Gpr = Gpr::R13;
 pub(super) const CONTEXT: Gpr = Gpr::R14;
 /// Address of the memory's generation.
 pub(super) const GENERATION: Gpr = Gpr::Rbp;
-/// They are saved; five keep the stack aligned.
+/// Registers that compiled code saves; five keep the stack aligned.
 const SAVED: [Gpr; 5] = [WAVE, GROUP, ROWS, CONTEXT, GENERATION];
 
 /// How an op is compiled.

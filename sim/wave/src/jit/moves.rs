@@ -221,7 +221,7 @@ const fn every(first: i32, stride: i32, lanes: i32) -> [i32; 16] {
     places
 }
 
-/// Of 64 bytes.
+/// Loads 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn wide(from: *const u8) -> __m512i {
@@ -229,7 +229,7 @@ unsafe fn wide(from: *const u8) -> __m512i {
     unsafe { _mm512_loadu_si512(from.cast()) }
 }
 
-/// Of 16 bytes.
+/// Loads 16 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn quad(from: *const u8) -> __m128i {
@@ -436,7 +436,7 @@ unsafe extern "sysv64" fn load<const KIND: u8, const STRIDE: usize, const DWORDS
     }
 }
 
-/// Of dwords `n` and `n + 1` of four in each of eight lanes: first those, then these.
+/// Permutation to dwords `n` and `n + 1` of four in each of eight lanes: first all `n`, then all `n + 1`.
 const fn pairs(n: i32) -> [i32; 16] {
     let mut places = [0; 16];
     let mut lane = 0;

@@ -12,7 +12,7 @@ use sim_jit::{Condition, Gpr, Scalar, Shift};
 enum How {
     Move,
     MoveWide,
-    /// It is kept.
+    /// SCC stays.
     Multiply,
     /// The carry, or the overflow.
     Sum(Scalar, Condition),

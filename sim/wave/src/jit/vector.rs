@@ -245,7 +245,7 @@ enum Integer {
     Not,
     /// One instruction, of sources 0 and 1.
     Two(Vector),
-    /// Of sources 1 and 0.
+    /// An op on sources 1 and 0.
     Reversed(Vector),
     /// The first instruction of sources 0 and 1, the second of its result and source 2.
     Three(Vector, Vector),

@@ -122,9 +122,9 @@ pub struct Finding {
 /// An instruction of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Its address.
+    /// Address of the instruction.
     pub pc: u64,
-    /// Its offset from the beginning of the code.
+    /// Offset of the instruction from the beginning of the code.
     pub offset: u32,
     /// In assembly.
     pub text: String,
@@ -142,7 +142,7 @@ impl Line {
 }
 
 impl Line {
-    /// Its mnemonic.
+    /// Mnemonic of the instruction.
     pub(crate) fn mnemonic(&self) -> &str {
         self.text.split(' ').next().unwrap_or_default()
     }

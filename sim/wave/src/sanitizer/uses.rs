@@ -22,16 +22,16 @@ pub(super) type Numbers = Range<u16>;
 pub(super) enum Kind {
     /// No relevant effect.
     Nothing,
-    /// Its results count as written.
+    /// The op's results count as written.
     Sets,
-    /// Its results depend on its sources only.
+    /// The op's results depend on its sources only.
     Plain,
     /// Moves with the destination's number in M0: mask of M0, and the number that it is added to.
     Relative(u32, u16),
-    /// It jumps depending on SCC, or on VCC.
+    /// The op jumps depending on SCC, or on VCC.
     IfScc,
     IfVcc,
-    /// It jumps to an address in a register.
+    /// The op jumps to an address in a register.
     Jump,
     /// Loads scalar registers.
     ScalarLoad,

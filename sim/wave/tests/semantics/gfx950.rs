@@ -263,7 +263,7 @@ fn tabled(machine: Machine, random: &mut Random) -> Case {
     Case::new(format!("v_bitop3_b32 v16, v0, v4, v8 bitop3:{table:#x}"), before, after)
 }
 
-/// Of halves of registers.
+/// Tables of halves of registers.
 fn tabled_halves(machine: Machine, random: &mut Random) -> Case {
     let before = State::random(machine, random);
     let table = random.below(256);

@@ -17,7 +17,7 @@ struct Tensor {
     element: u32,
     tile: [u32; 5],
     tensor: [u32; 5],
-    /// Of dimensions 1 to 4.
+    /// Strides of dimensions 1 to 4.
     stride: [u32; 4],
     /// The fields for the bytes between padding, and of it.
     padding: Option<(u32, u32)>,

@@ -153,7 +153,7 @@ pub(crate) struct Facts {
     reads_dst: bool,
     /// True if the first source is a destination as well.
     writes_src: bool,
-    /// It reads `src_flat_scratch_base_lo` or `_hi`, which s102 and s103 are on gfx1250.
+    /// Reads of `src_flat_scratch_base_lo` or `_hi`, which s102 and s103 are on gfx1250.
     pub scratch_base: Option<Regs>,
     /// True if a 32-bit constant follows it.
     pub has_literal: bool,

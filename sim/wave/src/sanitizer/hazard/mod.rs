@@ -27,7 +27,7 @@ use std::ops::Range;
 /// Required distance of two kinds of instructions.
 struct Rule {
     on: &'static [Target],
-    /// It is about an instruction of one of these kinds, with
+    /// The rule is about an instruction of one of these kinds, with
     earlier: Kind,
     /// one of these behind it.
     later: Kind,
@@ -42,11 +42,11 @@ const RULES: [&[Rule]; 4] = [gfx9::RULES, matrix::RULES, rdna::RULES, rdna::WIDE
 /// Rules for the instructions of a program.
 #[derive(Default)]
 pub(crate) struct Hazards {
-    /// Of each instruction.
+    /// Facts of each instruction.
     facts: Vec<Facts>,
     /// Rules whose instructions the program has.
     rules: Vec<&'static Rule>,
-    /// Of each instruction, a bit for each rule to look at.
+    /// For each instruction, a bit for each rule to look at.
     asks: Vec<u32>,
     /// True if scalar registers have to be tracked.
     follows: bool,

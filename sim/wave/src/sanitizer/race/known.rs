@@ -17,9 +17,9 @@ pub(super) struct Visitor {
     rounds: [Round; 2],
     signals: u32,
     waits: u32,
-    /// It has waited for a barrier, and has not learnt yet from the waves that it met there.
+    /// True if the wave has waited for a barrier, and has not learnt yet from the waves that it met there.
     has_met: bool,
-    /// It has waited for a named barrier, and has not learnt yet from the waves that it met there.
+    /// True if the wave has waited for a named barrier, and has not learnt yet from the waves that it met there.
     has_met_named: bool,
     /// Clock of other waves, learnt from atomics.
     pub seen: Arc<Clock>,
@@ -29,7 +29,7 @@ pub(super) struct Visitor {
     /// gfx942: write-backs of the die's cache that are not known to be complete, and the last complete one. Each has
     /// the operations issued before it and its own number among loads.
     written: Vec<([u32; CLASSES], u32)>,
-    /// Its last release.
+    /// Last release of the wave.
     pub released: Option<Release>,
 }
 
