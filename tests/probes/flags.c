@@ -7,6 +7,8 @@
 // expect flags of the C driver: yes
 // expect without one here: none
 // expect with another default here: none
+// expect an unknown parameter: INVALID_ARGUMENT
+// expect[amdgpu_rs] flags that are no parameter: none -- parameters of a device URI are new here
 
 #include "iree/base/tooling/flags.h"
 #include "probe.h"
@@ -56,5 +58,27 @@ PROBE(flags) {
   fact_bool("flags of the C driver", count > 10);
   fact("without one here", "%s", *missing ? missing : "none");
   fact("with another default here", "%s", *different ? different : "none");
+  iree_hal_device_t* device = NULL;
+  iree_status_t unknown = probe_create("0", "no_such_option=1", &device);
+  if (probe_is_ours()) {
+    // The message names the known ones, each behind a space.
+    char message[8192] = {0}, others[4096] = {0};
+    iree_host_size_t length = 0;
+    iree_status_format(unknown, sizeof(message), message, &length);
+    for (const char* line = strstr(dump, OURS); line; line = strstr(line + 1, OURS)) {
+      const char* key = line + strlen(OURS);
+      const size_t key_length = strcspn(key, "=\n");
+      const char* known = strstr(message, "known options: ");
+      bool is_known = false;
+      while (known && !is_known && (known = strchr(known, ' '))) {
+        ++known;
+        is_known = strncmp(known, key, key_length) == 0 && strchr(",;\n ", known[key_length]);
+      }
+      if (!is_known) append(others, sizeof(others), key, key_length);
+    }
+    fact("flags that are no parameter", "%s", *others ? others : "none");
+  }
+  fact_status("an unknown parameter", unknown);
+  iree_hal_device_release(device);
   free(dump);
 }

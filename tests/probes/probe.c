@@ -217,6 +217,60 @@ void probe_free_hold(probe_hold_t* hold) {
   iree_hal_executable_release(hold->executable);
 }
 
+// Names that are kept once each and in order.
+static struct {
+  char names[32][48];
+  int count;
+} contents;
+
+static void sink_destroy(iree_hal_profile_sink_t* sink) { (void)sink; }
+
+static iree_status_t sink_begin(iree_hal_profile_sink_t* sink, const iree_hal_profile_chunk_metadata_t* metadata) {
+  return iree_ok_status();
+}
+
+static iree_status_t sink_write(iree_hal_profile_sink_t* sink, const iree_hal_profile_chunk_metadata_t* metadata,
+                                iree_host_size_t count, const iree_const_byte_span_t* spans) {
+  // `application/vnd.iree.hal.profile.devices`
+  iree_string_view_t name = metadata->content_type;
+  name = iree_string_view_substr(name, iree_string_view_find_last_of(name, IREE_SV("."), IREE_STRING_VIEW_NPOS) + 1,
+                                 IREE_HOST_SIZE_MAX);
+  int place = 0, order = 1;
+  while (place < contents.count &&
+         (order = iree_string_view_compare(iree_make_cstring_view(contents.names[place]), name)) < 0) {
+    ++place;
+  }
+  if (place < contents.count && order == 0) return iree_ok_status();
+  if (contents.count == IREE_ARRAYSIZE(contents.names)) return iree_make_status(IREE_STATUS_RESOURCE_EXHAUSTED);
+  memmove(contents.names[place + 1], contents.names[place], (contents.count - place) * sizeof(contents.names[0]));
+  snprintf(contents.names[place], sizeof(contents.names[0]), "%.*s", (int)name.size, name.data);
+  ++contents.count;
+  return iree_ok_status();
+}
+
+static iree_status_t sink_end(iree_hal_profile_sink_t* sink, const iree_hal_profile_chunk_metadata_t* metadata,
+                              iree_status_code_t code) {
+  return iree_ok_status();
+}
+
+iree_hal_profile_sink_t* probe_sink(void) {
+  static const iree_hal_profile_sink_vtable_t vtable = {sink_destroy, sink_begin, sink_write, sink_end};
+  static iree_hal_resource_t sink;
+  if (!sink.vtable) iree_hal_resource_initialize(&vtable, &sink);
+  contents.count = 0;
+  return (iree_hal_profile_sink_t*)&sink;
+}
+
+const char* probe_sink_contents(void) {
+  static char text[sizeof(contents.names)];
+  text[0] = 0;
+  for (int i = 0; i < contents.count; ++i) {
+    if (i > 0) strcat(text, " ");
+    strcat(text, contents.names[i]);
+  }
+  return text;
+}
+
 pthread_t probe_thread(void* (*call)(void*), void* data) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, call, data) != 0) {

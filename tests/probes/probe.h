@@ -108,6 +108,12 @@ void probe_release(probe_hold_t* hold);
 // Frees what |hold| has; its kernel must have ended.
 void probe_free_hold(probe_hold_t* hold);
 
+// The sink of profiles of this process, empty.
+iree_hal_profile_sink_t* probe_sink(void);
+
+// The kinds of content that were written to the sink, in order: `devices queue-events`.
+const char* probe_sink_contents(void);
+
 // Runs |call| with |data| in a thread.
 pthread_t probe_thread(void* (*call)(void*), void* data);
 // Milliseconds on a clock that only goes forward.

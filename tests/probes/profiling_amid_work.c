@@ -21,30 +21,6 @@
 
 #include <time.h>
 
-typedef struct sink_t {
-  iree_hal_resource_t resource;
-  int chunks;
-} sink_t;
-
-static void sink_destroy(iree_hal_profile_sink_t* sink) { (void)sink; }
-
-static iree_status_t sink_begin(iree_hal_profile_sink_t* sink, const iree_hal_profile_chunk_metadata_t* metadata) {
-  return iree_ok_status();
-}
-
-static iree_status_t sink_write(iree_hal_profile_sink_t* sink, const iree_hal_profile_chunk_metadata_t* metadata,
-                                iree_host_size_t count, const iree_const_byte_span_t* spans) {
-  ++((sink_t*)sink)->chunks;
-  return iree_ok_status();
-}
-
-static iree_status_t sink_end(iree_hal_profile_sink_t* sink, const iree_hal_profile_chunk_metadata_t* metadata,
-                              iree_status_code_t code) {
-  return iree_ok_status();
-}
-
-static const iree_hal_profile_sink_vtable_t VTABLE = {sink_destroy, sink_begin, sink_write, sink_end};
-
 static void* end_session(void* device) {
   fact_status("end", iree_hal_device_profiling_end(device));
   return NULL;
@@ -53,9 +29,6 @@ static void* end_session(void* device) {
 PROBE(profiling_amid_work) {
   probe_device_t device = probe_open(NULL);
   iree_hal_semaphore_t* done = probe_semaphore(device.device);
-  sink_t sink;
-  memset(&sink, 0, sizeof(sink));
-  iree_hal_resource_initialize(&VTABLE, &sink.resource);
   fact_status("end without a session", iree_hal_device_profiling_end(device.device));
   fact_status("flush without a session", iree_hal_device_profiling_flush(device.device));
   probe_hold_t hold = probe_hold(device.device, 1, AT(done, 1));
@@ -63,7 +36,7 @@ PROBE(profiling_amid_work) {
   memset(&options, 0, sizeof(options));
   options.data_families = IREE_HAL_DEVICE_PROFILING_DATA_QUEUE_EVENTS | IREE_HAL_DEVICE_PROFILING_DATA_DISPATCH_EVENTS;
   fact_status("begin without a sink", iree_hal_device_profiling_begin(device.device, &options));
-  options.sink = (iree_hal_profile_sink_t*)&sink;
+  options.sink = probe_sink();
   fact_status("begin", iree_hal_device_profiling_begin(device.device, &options));
   fact_status("begin again", iree_hal_device_profiling_begin(device.device, &options));
   iree_hal_buffer_t* target = probe_buffer(device.device, 64);
@@ -80,7 +53,7 @@ PROBE(profiling_amid_work) {
   if (!has_ended) pthread_join(ending, NULL);
   fact_status("the dispatch", iree_hal_semaphore_wait(done, 2, iree_make_timeout_ms(10000), IREE_ASYNC_WAIT_FLAG_NONE));
   fact("it wrote", "%u", probe_read(target, 6));
-  fact_bool("the sink got something", sink.chunks > 0);
+  fact_bool("the sink got something", *probe_sink_contents() != 0);
   REQUIRE(probe_dispatch(device.device, 1, NONE, AT(done, 3), hold.executable, "report", target, 4, &seven));
   fact_status("work afterwards",
               iree_hal_semaphore_wait(done, 3, iree_make_timeout_ms(10000), IREE_ASYNC_WAIT_FLAG_NONE));
