@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The driver's own logic, in rooms that import downward only, from the GPUs at the bottom to the logical device at the
+//! The driver's own logic, in layers that import downward only, from the GPUs at the bottom to the logical device at the
 //! top (`docs/design/architecture.md`).
 
 pub mod gpu;

@@ -94,7 +94,7 @@ pub fn check(root: &Path) -> Result<()> {
     wrong.sort();
     match wrong.len() {
         0 => Ok(()),
-        count => Err(Error::Failed(format!("{count} lines name what their room may not:\n{}", wrong.join("\n")))),
+        count => Err(Error::Failed(format!("{count} lines name a module that their layer may not:\n{}", wrong.join("\n")))),
     }
 }
 

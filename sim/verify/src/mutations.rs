@@ -66,7 +66,7 @@ enum Outcome {
     /// No finding, and the results do not depend on delayed memory or on caches.
     Same,
     /// No finding, but no run here could show a difference.
-    Untold,
+    Undecided,
     /// No finding, although the results differ.
     Missed,
 }
@@ -112,13 +112,13 @@ pub fn run(layout: &Layout, steps: &Steps, targets: &[Target], only: &[String]) 
             let all: u32 = counts.iter().filter(|((of, _), _)| *of == kind).map(|(_, count)| count).sum();
             println!(
                 "  {:8} {all:4} taken out, {:4} found, {:3} not run, {:3} of one wave, {:3} without a difference, {:3} \
-                 untold, {:3} missed",
+                 undecided, {:3} missed",
                 format!("{kind:?}"),
                 of(Outcome::Found),
                 of(Outcome::NotRun),
                 of(Outcome::Alone),
                 of(Outcome::Same),
-                of(Outcome::Untold),
+                of(Outcome::Undecided),
                 of(Outcome::Missed),
             );
         }
@@ -223,7 +223,7 @@ impl<'a> Rig<'a> {
             Kind::Wait => &[("HSA_SIM_CHECK", "wait")],
             Kind::Cache => &[("HSA_SIM_MEMORY", "strict")],
             Kind::Barrier if order.is_alone => return Ok(Outcome::Alone),
-            Kind::Barrier | Kind::Hazard => return Ok(Outcome::Untold),
+            Kind::Barrier | Kind::Hazard => return Ok(Outcome::Undecided),
         };
         for seed in SEEDS {
             let (_, output) = self.call(&module, &[variables, &[("HSA_SIM_SEED", seed)]].concat())?;
