@@ -12,7 +12,7 @@
 // fill up. The wait counts where |is_end_to_end|, else submitting alone.
 typedef struct case_t {
   const char* name;
-  // Makes what |submit| needs; may be NULL.
+  // Makes the objects that |submit| needs; may be NULL.
   iree_status_t (*prepare)(const struct case_t* self, rig_t* rig);
   iree_status_t (*submit)(const struct case_t* self, rig_t* rig, stream_t* stream);
   // The least that there is to do for |submit|, on a queue of the floor's own where |is_end_to_end|; may be NULL.

@@ -3,7 +3,7 @@
 // The least time from end to end: a program of its own on HSA writes a case's
 // packets and kernel arguments to a queue and looks at the last one's signal
 // until it is complete. It has no semaphores and no thread but its own, keeps
-// nothing alive, and knows that no ring is full. What this takes is the GPU's,
+// nothing alive, and knows that no ring is full. The time of this is the GPU's,
 // whatever the driver.
 
 #ifndef AMDGPU_RS_BENCHES_HSA_FLOOR_H_

@@ -336,8 +336,8 @@ static iree_status_t warm_up(const case_t* self, rig_t* rig, bool* out_is_refuse
   sample_t sample;
   iree_status_t status = case_prepare(self, rig);
   if (iree_status_is_ok(status)) status = take_sample(self, rig, &sample);
-  // The second is what IREE's C driver says of PM4 command buffers with a table: no flag gives it the ring for that;
-  // the third what it says of metrics, which the sim's GPUs have no files for.
+  // The second is the C driver's refusal of PM4 command buffers with a table: no flag gives it the ring for that.
+  // The third is its refusal of metrics, for which the sim's GPUs have no files.
   *out_is_refused = iree_status_is_unimplemented(status) || iree_status_is_failed_precondition(status) ||
                     iree_status_is_not_found(status);
   if (!*out_is_refused) return status;

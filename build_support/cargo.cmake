@@ -15,7 +15,7 @@ set(AMDGPU_RS_DEVICE_BINARY_BUILD_MODE "prebuilt" CACHE STRING
 set_property(CACHE AMDGPU_RS_DEVICE_BINARY_BUILD_MODE
   PROPERTY STRINGS "prebuilt" "source")
 set(AMDGPU_RS_DEVICE_TOOLCHAIN "clang-22" CACHE STRING
-  "What compiles them in mode source: clang-22, rocm, rocm:<folder> or zig")
+  "Compiler of mode source: clang-22, rocm, rocm:<folder> or zig")
 include("${CMAKE_CURRENT_LIST_DIR}/../device-binaries/selection.cmake")
 
 set(_IREE_CONFIG "${CMAKE_CURRENT_BINARY_DIR}/iree_config.txt")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# What both builds of IREE share: the one the driver is plugged into
+# Parts that both builds of IREE share: the one the driver is plugged into
 # (../CMakeLists.txt) and the one for cargo (../crates/iree-runtime).
 
 # The parts of IREE's runtime that the driver calls.

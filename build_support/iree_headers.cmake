@@ -2,8 +2,7 @@
 #
 # A release's library goes with the IREE headers that it was made from.
 
-# Puts into `out` one number for what IREE's headers are that the driver is
-# compiled with.
+# Puts into `out` a digest of the IREE headers that the driver is compiled with.
 function(amdgpu_rs_digest_iree_headers iree_source_dir out)
   set(_ROOT "${iree_source_dir}/runtime/src/iree")
   set(_DIGESTS)

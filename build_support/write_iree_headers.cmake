@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# What a release keeps beside its library (see amdgpu_rs_check_iree_headers):
+# The file that a release keeps beside its library (see amdgpu_rs_check_iree_headers):
 #   cmake -DIREE_SOURCE_DIR=<tree> -DOUTPUT=<file> -P write_iree_headers.cmake
 
 cmake_minimum_required(VERSION 3.26)

@@ -61,7 +61,7 @@ def convolve_backward(x, w, dy):
 
 
 def forward(p, images):
-    """Logits of images [n, 8, 8] of values 0 to 16, and what backward needs."""
+    """Logits of images [n, 8, 8] of values 0 to 16, and the values that backward needs."""
     x = images[..., None] / 16
     h1 = np.maximum(convolve(x, p["w1"]) + p["b1"], 0)
     h2 = np.maximum(convolve(h1, p["w2"]) + p["b2"], 0)

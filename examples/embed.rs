@@ -57,7 +57,7 @@ fn run(module: &str, function: &str, inputs: &[String]) -> Result<()> {
 /// session, which holds modules and their state.
 fn open(driver: &str) -> Result<(Device, Session)> {
     let allocator = Allocator::system().to_raw();
-    // SAFETY: all-zero options are valid and are then filled in; what is made retains what it is made of.
+    // SAFETY: all-zero options are valid and are then filled in; objects retain those that they are made of.
     unsafe {
         let mut options = std::mem::zeroed();
         raw::iree_runtime_instance_options_initialize(&raw mut options);

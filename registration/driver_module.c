@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The driver's flags and its factory. IREE's flags are C static initializers,
-// so they are here; what they mean is decided by the library, to which they go
-// as text, as the parameters of a device URI do.
+// so they are here. The library parses them: it gets them as text, like the
+// parameters of a device URI.
 
 #include "amdgpu_rs/driver_module.h"
 

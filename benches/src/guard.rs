@@ -174,8 +174,8 @@ fn compare(
 fn text(counted: &BTreeMap<String, Counts>, compiler: &str) -> String {
     let mut text = format!(
         "# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n#\n\
-         # What the submitting thread does for an operation of this driver on {DEFAULT_TARGET}, for `cargo xtask bench --guard`.\n\
-         # Written by `cargo xtask bench --update`; docs/status/benchmarks.md says what is counted.\n\n\
+         # Work of the submitting thread for an operation of this driver on {DEFAULT_TARGET}, for `cargo xtask bench --guard`.\n\
+         # Written by `cargo xtask bench --update`; docs/status/benchmarks.md defines the counts.\n\n\
          compiler = \"{compiler}\"\n"
     );
     for case in names() {

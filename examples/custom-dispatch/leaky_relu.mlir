@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A function that calls the kernel of leaky_relu.c between what IREE compiles
+// A function that calls the kernel of leaky_relu.c between kernels that IREE compiles
 // itself: leaky_relu(a * b) + a.
 #layout = #hal.pipeline.layout<constants = 2, bindings = [
   #hal.pipeline.binding<storage_buffer, ReadOnly>,

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# All ranks on this machine, without a launcher: what `torchrun --no-python --nproc-per-node=4 ./run.sh FOLDER` does.
+# All ranks on this machine, without a launcher, as `torchrun --no-python --nproc-per-node=4 ./run.sh FOLDER` starts them.
 # Usage: start.sh RANKS FOLDER [flags of iree-run-module]
 set -eu
 here=$(dirname "$0")

@@ -8,12 +8,12 @@
 // amdgpu_rs/api.h; both drivers may be in one program, but not both headers in
 // one source file.
 //
-// What is not here, so that a program that uses it does not compile:
+// Missing here, so that a program that uses it does not compile:
 //   * HSA's functions and handles (members of iree_hal_amdgpu_libhsa_t,
 //     iree_hsa_*, lists of agents): this driver loads HSA itself, and shows no
 //     table of its functions. A topology is made from a path or a mask, not by
 //     adding agents.
-// What is here and does nothing:
+// Accepted without effect:
 //   * host_queues.upload_capacity: there is no such ring.
 
 #ifndef AMDGPU_RS_AMDGPU_API_H_
@@ -195,7 +195,7 @@ static inline void amdgpu_rs_as_amdgpu_add_number(
 }
 
 // A word of |words|; INVALID_ARGUMENT, before anything else, for a number that
-// is none of the enumeration's.
+// that the enumeration does not have.
 static inline iree_status_t amdgpu_rs_as_amdgpu_add_word(
     amdgpu_rs_as_amdgpu_pairs_t* pairs, const char* key, uint32_t value,
     const char* const* words, iree_host_size_t word_count) {
@@ -315,7 +315,7 @@ enum iree_hal_amdgpu_libhsa_flag_bits_e {
 };
 
 // A loaded HSA runtime: the driver that holds it, and a copy of the paths. It
-// is owned by whoever initialized or copied it.
+// is owned by the caller that initialized or copied it.
 typedef struct iree_hal_amdgpu_libhsa_t {
   bool initialized;
   iree_hal_driver_t* driver;

@@ -27,14 +27,14 @@ extern "C" {
 // Fails with INVALID_ARGUMENT, OUT_OF_RANGE or UNIMPLEMENTED for options that
 // cannot be met (an unknown key lists the known ones), with NOT_FOUND when
 // there is no HSA runtime and INCOMPATIBLE when there is none that can be used
-// (both list each place tried), and with what the runtime reports.
+// (both list each place tried), and with the runtime's errors.
 // May be called from any thread.
 //
 // |host_allocator| outlives the driver and all that is made of it. From it comes
 // each object that IREE counts references of: the driver, devices, allocators,
 // buffers, semaphores, events, executables, command buffers with the state of
-// their validation, files. What the driver keeps beside them (recordings, lists
-// of deferred work, copies of code objects) comes from the C library's malloc.
+// their validation, files. Other memory of the driver (recordings, lists of
+// deferred work, copies of code objects) comes from the C library's malloc.
 // No memory of a size that a caller or a file decides is RESOURCE_EXHAUSTED. An
 // object of a fixed size, of less than 2 KiB, for which malloc has no memory
 // ends the process, as in any Rust program.
@@ -86,7 +86,7 @@ typedef struct iree_hal_amdgpu_rs_shared_memory_t {
 // each other, by a means of their own, when work on the memory is complete.
 //
 // Fails with UNAVAILABLE for anything but a whole buffer of GPU memory from
-// iree_hal_allocator_allocate_buffer, and with what the HSA runtime reports.
+// iree_hal_allocator_allocate_buffer, and with the HSA runtime's errors.
 // May be called from any thread.
 IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_buffer_share(
     iree_hal_allocator_t* allocator, iree_hal_buffer_t* buffer,
@@ -97,8 +97,8 @@ IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_buffer_share(
 // IREE_HAL_EXTERNAL_BUFFER_TYPE_DEVICE_ALLOCATION. The last release of the buffer
 // detaches the memory. The other process must still run at the call.
 //
-// Fails with INVALID_ARGUMENT for bytes that are no such name, and with what the
-// HSA runtime reports when the memory is gone. May be called from any thread.
+// Fails with INVALID_ARGUMENT for bytes that are no such name, and with the HSA
+// runtime's error when the memory is gone. May be called from any thread.
 IREE_API_EXPORT iree_status_t iree_hal_amdgpu_rs_buffer_attach(
     iree_hal_allocator_t* allocator, iree_hal_buffer_params_t params,
     const iree_hal_amdgpu_rs_shared_memory_t* memory,

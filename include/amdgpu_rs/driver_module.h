@@ -13,8 +13,8 @@ extern "C" {
 #endif  // __cplusplus
 
 // Adds the driver `amdgpu_rs` to |registry|. Where IREE's own driver is not in
-// the build it also answers to the name `amdgpu`, so that what was written for
-// that one runs unchanged.
+// the build it also answers to the name `amdgpu`, so that programs for that
+// driver run unchanged.
 //
 // Drivers made through the registry take the flags `--amdgpu_rs_*` as they
 // stand then. Fails with INCOMPATIBLE when the library was built against other

@@ -94,7 +94,9 @@ pub fn check(root: &Path) -> Result<()> {
     wrong.sort();
     match wrong.len() {
         0 => Ok(()),
-        count => Err(Error::Failed(format!("{count} lines name a module that their layer may not:\n{}", wrong.join("\n")))),
+        count => {
+            Err(Error::Failed(format!("{count} lines name a module that their layer may not:\n{}", wrong.join("\n"))))
+        }
     }
 }
 

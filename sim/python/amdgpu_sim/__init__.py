@@ -22,7 +22,7 @@ default_checks = "none"
 
 
 class Fault(RuntimeError):
-    """A kernel was stopped: by an access outside of its memory, an instruction that is none, a time limit.
+    """A kernel was stopped: by an access outside of its memory, an invalid instruction, a time limit.
 
     The device is closed; `device` makes another one.
     """
@@ -73,7 +73,7 @@ class Local:
 class Run:
     """A launch that has ended."""
 
-    #: What the checks found that they had not found before, in this kernel at these instructions.
+    #: Findings that are new for this kernel at these instructions.
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -266,7 +266,7 @@ def _value(value: Any, index: int, argument: tuple[str, int, str, str]) -> bytes
             return numpy.dtype(f"<f{size}").type(value).tobytes()
         if not is_float:
             return int(value).to_bytes(size, "little", signed=value < 0)
-    raise TypeError(f"argument {index} is {size} bytes, a {kind}, and {value!r} is none; NumPy's numbers are exact")
+    raise TypeError(f"argument {index} is {size} bytes, a {kind}, and {value!r} does not fit; NumPy's numbers are exact")
 
 
 _open: Device | None = None

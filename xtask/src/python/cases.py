@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What `cargo xtask python` does with iree.runtime: cases.py CASE ARGUMENT..."""
+"""Cases of `cargo xtask python` with iree.runtime: cases.py CASE ARGUMENT..."""
 
 import json
 import sys
@@ -51,7 +51,7 @@ def demo(gpu, cpu, folder):
 
 
 def network(module, folder, networks):
-    """A network of models/onnx.toml, against what onnxruntime gave."""
+    """A network of models/onnx.toml, against onnxruntime's results."""
     folder = Path(folder)
     (tolerance,) = [n["tolerance"] for n in tomllib.loads(Path(networks).read_text())["network"] if n["name"] == folder.name]
     test = json.loads((folder / "test.json").read_text())

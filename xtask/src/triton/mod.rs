@@ -2,7 +2,7 @@
 
 //! `cargo xtask triton`: kernels in Triton's language, compiled by Triton without a GPU, run on the sim under its
 //! checks and compared with NumPy. The Python programs beside this file have the kernels, compile and run them; this
-//! module starts them, one for each core, and judges what they report by the list of known faults.
+//! module starts them, one for each core, and judges their reports by the list of known faults.
 
 mod known;
 
