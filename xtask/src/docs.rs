@@ -8,8 +8,7 @@
 //! * Every `cargo xtask` command, in a block or in a line of text, has a subcommand and options that exist,
 //!   and every subcommand is named.
 //! * `docs/SUMMARY.md` lists each page once.
-//! * Pages list the variables and costs of the software GPU, and the driver's hardware counters, and no others
-//!   ([`KINDS`]).
+//! * A page lists the variables and costs of the software GPU, and no others ([`KINDS`]).
 //! * A cell of a table has at most 15 words, or is a list of names in backticks.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -337,10 +336,7 @@ fn cells(path: &str, page: &Page) -> Vec<String> {
 struct Names(BTreeMap<&'static str, BTreeSet<String>>);
 
 /// The kinds of names, and the page that lists each.
-const KINDS: [(&str, &str); 3] = [("variable", VARIABLES), ("cost", VARIABLES), ("counter", "docs/using/profiling.md")];
-
-/// Beginnings of the names of hardware counters, which are those of GPU blocks.
-const BLOCKS: [&str; 6] = ["SQ_", "SQC_", "SPI_", "TCP_", "TA_", "TD_"];
+const KINDS: [(&str, &str); 2] = [("variable", VARIABLES), ("cost", VARIABLES)];
 
 impl Names {
     fn add(&mut self, kind: &'static str, names: impl IntoIterator<Item = impl Into<String>>) {
@@ -363,16 +359,6 @@ impl Names {
                 self.add("cost", items);
             }
         }
-    }
-
-    /// Adds the hardware counters of a source file of the driver.
-    fn add_driver(&mut self, source: &str) {
-        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
-        let is_counter = |name: &&str| {
-            BLOCKS.iter().any(|block| name.starts_with(block))
-                && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-        };
-        self.add("counter", source.split('"').skip(1).step_by(2).filter(is_counter));
     }
 
     /// Names in the first cells of the tables of the page `path`.
@@ -446,7 +432,6 @@ pub fn check(root: &Path, command: &Command) -> Result<()> {
             kernel_flags.append(&mut long_flags(&text));
         }
     })?;
-    read(root, &root.join("src/core/profile"), ".rs", &mut |_, text| names.add_driver(&text))?;
     let mut wrong = links(&pages, |path| root.join(path).exists());
     wrong.extend(summary(&pages));
     wrong.extend(unnamed(&pages, command));
@@ -604,16 +589,14 @@ mod tests {
              const D: [&str; 2] = [\n\"dispatch_packets\",\n\"interrupts\"];\n\
              #[cfg(test)] \"HSA_SIM_SEAD\"",
         );
-        code.add_driver("Known::count(\"SQ_WAVES\", \"SQ waves\")");
         let names = |kind: &str| code.0[kind].iter().map(String::as_str).collect::<Vec<_>>();
         assert_eq!(names("variable"), ["HSA_SIM_SEED"]);
         assert_eq!(names("cost"), ["dispatch_packets", "interrupts"]);
-        assert_eq!(names("counter"), ["SQ_WAVES"]);
         let mut page = Names::default();
         page.add_page(
             VARIABLES,
             "| variable | x |\n|---|---|\n| `HSA_SIM_SEDE` | 1 |\n\n| check | x |\n| `wait`, `hazard` | |\n\n\
-             | cost | x |\n| `dispatch_packets` | |\n| `interrupts` | |\n\n| counter | x |\n| `SQ_BUSY` | |\n\n\
+             | cost | x |\n| `dispatch_packets` | |\n| `interrupts` | |\n\n\
              | key | x |\n| `other` | |",
         );
         assert_eq!(
@@ -621,7 +604,6 @@ mod tests {
             [
                 "docs/sim/variables.md: no row for the variable HSA_SIM_SEED",
                 "docs/sim/variables.md: the sources have no variable HSA_SIM_SEDE",
-                "docs/using/profiling.md: no row for the counter SQ_WAVES",
             ]
         );
         assert_eq!(Names::default().compare(&Names::default()).len(), KINDS.len());

@@ -80,31 +80,43 @@ const KNOWN: [Known; 25] = [
     Known::count("SQ_WAVES", PerfEvent::Waves, "Waves launched."),
     Known::count("SQ_WAVES_32", PerfEvent::Waves32, "Waves of 32 lanes launched."),
     Known::count("SQ_WAVES_64", PerfEvent::Waves64, "Waves of 64 lanes launched."),
-    Known::cycles("SQ_BUSY_CYCLES", PerfEvent::BusyCycles, "Clock cycles with waves, in each part that counts."),
-    Known::count("SQ_INSTS_VALU", PerfEvent::InstsValu, "Vector instructions that compute."),
-    Known::count("SQ_INSTS_SALU", PerfEvent::InstsSalu, "Scalar instructions that compute."),
+    Known::cycles(
+        "SQ_BUSY_CYCLES",
+        PerfEvent::BusyCycles,
+        "Clock cycles with waves, in each part of the GPU that counts.",
+    ),
+    Known::count("SQ_INSTS_VALU", PerfEvent::InstsValu, "Vector instructions that compute, once for each wave."),
+    Known::count("SQ_INSTS_SALU", PerfEvent::InstsSalu, "Scalar instructions that compute, once for each wave."),
     Known::count("SQ_INSTS_SMEM", PerfEvent::InstsSmem, "Scalar memory instructions."),
     Known::count("SQ_INSTS_LDS", PerfEvent::InstsLds, "Instructions of the local data share."),
-    Known::count("SQ_INSTS_VMEM", PerfEvent::InstsVmem, "Vector memory instructions."),
+    Known::count("SQ_INSTS_VMEM", PerfEvent::InstsVmem, "Vector memory instructions, flat ones among them."),
     Known::count("SQ_INSTS_VMEM_RD", PerfEvent::InstsVmemRd, "Vector memory instructions that read."),
     Known::count("SQ_INSTS_VMEM_WR", PerfEvent::InstsVmemWr, "Vector memory instructions that write."),
     Known::count("SQ_INSTS_FLAT", PerfEvent::InstsFlat, "Flat instructions."),
     Known::count("SQ_INSTS_TEX_LOAD", PerfEvent::InstsTexLoad, "Loads by the texture unit."),
     Known::count("SQ_INSTS_TEX_STORE", PerfEvent::InstsTexStore, "Stores by the texture unit."),
-    Known::cycles("SQ_WAVE_CYCLES", PerfEvent::WaveCycles, "Clock cycles of all waves; on gfx9 in units of four."),
+    Known::cycles("SQ_WAVE_CYCLES", PerfEvent::WaveCycles, "Clock cycles of all waves, on gfx9 in units of four."),
     Known::cycles("SQ_LDS_IDX_ACTIVE", PerfEvent::LdsIdxActive, LDS_ACTIVE),
     Known::cycles("SQ_LDS_BANK_CONFLICT", PerfEvent::LdsBankConflict, LDS_CONFLICT),
     Known::cycles("SQC_LDS_IDX_ACTIVE", PerfEvent::SqcLdsIdxActive, LDS_ACTIVE),
     Known::cycles("SQC_LDS_BANK_CONFLICT", PerfEvent::SqcLdsBankConflict, LDS_CONFLICT),
     Known::count("SPI_CSN_NUM_THREADGROUPS", PerfEvent::Threadgroups, "Workgroups launched, by compute pipe 0."),
-    Known::count("TA_FLAT_READ_WAVEFRONTS", PerfEvent::FlatReadWavefronts, "Loads of flat addresses."),
-    Known::count("TA_FLAT_WRITE_WAVEFRONTS", PerfEvent::FlatWriteWavefronts, "Stores of flat addresses."),
-    Known::count("TA_BUFFER_READ_WAVEFRONTS", PerfEvent::BufferReadWavefronts, "Loads of buffers."),
-    Known::count("TA_BUFFER_WRITE_WAVEFRONTS", PerfEvent::BufferWriteWavefronts, "Stores of buffers."),
+    Known::count(
+        "TA_FLAT_READ_WAVEFRONTS",
+        PerfEvent::FlatReadWavefronts,
+        "Flat, global and scratch loads, once for each wave; no atomics.",
+    ),
+    Known::count(
+        "TA_FLAT_WRITE_WAVEFRONTS",
+        PerfEvent::FlatWriteWavefronts,
+        "Flat, global and scratch stores, once for each wave; no atomics.",
+    ),
+    Known::count("TA_BUFFER_READ_WAVEFRONTS", PerfEvent::BufferReadWavefronts, "Buffer loads, once for each wave."),
+    Known::count("TA_BUFFER_WRITE_WAVEFRONTS", PerfEvent::BufferWriteWavefronts, "Buffer stores, once for each wave."),
     Known::count(
         "TCP_TOTAL_CACHE_ACCESSES",
         PerfEvent::TotalCacheAccesses,
-        "Accesses of cache lines by compute units.",
+        "Cache lines that vector memory asks the caches of compute units for.",
     ),
 ];
 
@@ -659,6 +671,38 @@ mod tests {
             assert!(found.0 == passes && found.1 == of_sets, "{sets:?}: {found:?}");
         }
         assert_eq!(split(&[&[1, 9]]).unwrap_err().code(), Code::UNKNOWN);
+    }
+
+    /// The table of counters in the book is made from [`KNOWN`]; `UPDATE_DOCS=1` writes it.
+    #[test]
+    fn the_page_of_counters_has_this_list() {
+        const GPUS: [&str; 8] = ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201"];
+        const MARKS: [&str; 2] = ["<!-- begin: counters -->\n", "<!-- end: counters -->\n"];
+        let row = |known: &Known| {
+            let has = GPUS.map(|gpu| event_of(known, gpu).is_ok());
+            let [first, last] = [has.iter().position(|has| *has), has.iter().rposition(|has| *has)].map(Option::unwrap);
+            assert!(has[first..=last].iter().all(|has| *has), "{}: a gap in {has:?}", known.name);
+            let gpus =
+                if first == last { GPUS[first].to_owned() } else { format!("{} to {}", GPUS[first], GPUS[last]) };
+            let hardware = if known.event.is_documented() { "" } else { "; hardware alone" };
+            let description = known.description.trim_end_matches('.');
+            format!("| `{}` | {description} | {gpus}{hardware} |\n", known.name)
+        };
+        let rows: String = KNOWN.iter().map(row).collect();
+        let table = format!("\n| counter | counted | GPUs |\n|---|---|---|\n{rows}\n");
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/using/profiling.md");
+        let page = std::fs::read_to_string(&path).expect("the page of profiles");
+        let (before, rest) = page.split_once(MARKS[0]).expect("a mark where the table begins");
+        let (_, after) = rest.split_once(MARKS[1]).expect("a mark where the table ends");
+        let made = [before, MARKS[0], &table, MARKS[1], after].concat();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, made).expect("writing the page of profiles");
+            return;
+        }
+        assert!(
+            page == made,
+            "docs/using/profiling.md is stale; UPDATE_DOCS=1 cargo test --lib page_of_counters writes it"
+        );
     }
 
     #[test]
