@@ -16,17 +16,15 @@ mod isa;
 mod kernels;
 mod models;
 mod mutants;
+mod on_one_gpu;
 mod onnx;
 mod probes;
-mod profile;
-mod python;
 mod replay;
 mod rocm;
 mod run;
 mod setup;
 mod soak;
 mod test;
-mod trace;
 mod triton;
 
 use std::path::PathBuf;
@@ -34,13 +32,21 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::{profile, python, trace};
+use on_one_gpu::Cases;
 use xtask_core::error::{Error, Result};
+use xtask_core::flavor::Flavor;
 use xtask_core::hsa::Hsa;
 use xtask_core::junit;
 use xtask_core::layout::Layout;
+use xtask_core::setup::Build;
 use xtask_core::steps::Steps;
 use xtask_core::tally::Tally;
 use xtask_core::target::Target;
+
+const PROFILE: Cases = Cases { flavor: Flavor::Plain, build: Build::Tools, run: profile::run };
+const PYTHON: Cases = Cases { flavor: Flavor::Python, build: Build::Python, run: python::run };
+const TRACE: Cases = Cases { flavor: Flavor::Traced, build: Build::Trace, run: trace::run };
 
 /// A command with its arguments. The comments are the help texts.
 #[derive(Subcommand)]
@@ -65,13 +71,13 @@ pub enum Command {
     /// Records what IREE's tools do with a device, replays it, and compares the results
     Replay(replay::Arguments),
     /// Writes profiles of models and reads them back with every report of IREE's iree-profile
-    Profile(profile::Arguments),
+    Profile(on_one_gpu::Arguments),
     /// Builds the driver and programs that use it with Bazel, and runs them on the sim
     Bazel(bazel::Arguments),
     /// Builds IREE's Python bindings with the driver, and runs models with them on the sim
-    Python(python::Arguments),
+    Python(on_one_gpu::Arguments),
     /// Builds IREE with Tracy and the driver, and checks a model's trace for the driver's steps, memory and kernels
-    Trace(trace::Arguments),
+    Trace(on_one_gpu::Arguments),
     /// Runs random kernels on the sim and on the host, and compares the results
     Kernels(kernels::Arguments),
     /// Compiles kernels in Triton's language, runs them on the sim with its checks, and compares the results with
@@ -119,10 +125,10 @@ impl Command {
             Self::Onnx(arguments) => arguments.perform(layout, steps)?,
             Self::Probes(arguments) => arguments.perform(layout, steps)?,
             Self::Replay(arguments) => arguments.perform(layout, steps)?,
-            Self::Profile(arguments) => arguments.perform(layout, steps)?,
+            Self::Profile(arguments) => arguments.perform(layout, steps, &PROFILE)?,
             Self::Bazel(arguments) => arguments.perform(layout, steps)?,
-            Self::Python(arguments) => arguments.perform(layout, steps)?,
-            Self::Trace(arguments) => arguments.perform(layout, steps)?,
+            Self::Python(arguments) => arguments.perform(layout, steps, &PYTHON)?,
+            Self::Trace(arguments) => arguments.perform(layout, steps, &TRACE)?,
             Self::Kernels(arguments) => arguments.perform(layout, steps)?,
             Self::Triton(arguments) => arguments.perform(layout, steps)?,
             Self::Collectives(arguments) => arguments.perform(layout, steps)?,
