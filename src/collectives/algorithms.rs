@@ -273,3 +273,7 @@ impl Blocks {
 #[cfg(test)]
 #[path = "algorithms_test.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "scale_test.rs"]
+mod scale;
