@@ -284,13 +284,12 @@ impl Signals {
     }
 
     /// Wakes the polling threads whose condition holds; after a device's interrupt also the sleeping ones. Returns true
-    /// if any thread waits.
+    /// if there was one.
     pub fn recheck(&self) -> bool {
         let interrupted = self.take_interrupts();
         self.wake(|waiter| {
             (interrupted || waiter.how == Waiting::Polling) && waiter.conditions.iter().any(Condition::holds)
-        });
-        self.waiters() != 0
+        })
     }
 
     /// Number of waiting threads.
@@ -313,16 +312,20 @@ impl Signals {
         self.wake(|_| true);
     }
 
-    fn wake(&self, wanted: impl Fn(&Waiter) -> bool) {
+    /// Wakes threads. Returns true if there was one.
+    fn wake(&self, wanted: impl Fn(&Waiter) -> bool) -> bool {
         fence(Ordering::SeqCst);
         if self.waiters() == 0 {
-            return;
+            return false;
         }
+        let mut any = false;
         for waiter in &*self.waiters.lock() {
             if wanted(waiter) {
                 waiter.thread.unpark();
+                any = true;
             }
         }
+        any
     }
 
     /// Blocks until one of `conditions` holds, and returns its index and the value that met it. Returns `None` at
