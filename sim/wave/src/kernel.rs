@@ -261,25 +261,28 @@ impl Start {
         let total = size.iter().product::<u32>();
         let dimensions = self.descriptor.compute_pgm_rsrc2.enable_vgpr_workitem_id();
         wave.given = (sgprs, if packed { 1 } else { 1 + dimensions as usize });
-        let mut exec = 0u64;
-        for lane in 0..L {
-            let item = index * L as u32 + lane as u32;
-            if item >= total {
-                break;
-            }
-            exec |= 1 << lane;
-            let x = item % size[0];
-            let y = if dimensions >= 1 { item / size[0] % size[1] } else { 0 };
-            let z = if dimensions >= 2 { item / (size[0] * size[1]) } else { 0 };
+        let first = index * L as u32;
+        let count = total.saturating_sub(first).min(L as u32) as usize;
+        let [mut x, mut y, mut z] = [first % size[0], first / size[0] % size[1], first / (size[0] * size[1])];
+        let shown = [dimensions >= 1, dimensions >= 2].map(|is_shown| if is_shown { u32::MAX } else { 0 });
+        for lane in 0..count {
+            let ids = [x, y & shown[0], z & shown[1]];
             if packed {
-                wave.v[0].0[lane] = x | y << 10 | z << 20;
+                wave.v[0].0[lane] = ids[0] | ids[1] << 10 | ids[2] << 20;
             } else {
-                for (row, id) in wave.v.iter_mut().zip([x, y, z]).take(1 + dimensions as usize) {
+                for (row, id) in wave.v.iter_mut().zip(ids).take(1 + dimensions as usize) {
                     row.0[lane] = id;
                 }
             }
+            x += 1;
+            if x == size[0] {
+                (x, y) = (0, y + 1);
+                if y == size[1] {
+                    (y, z) = (0, z + 1);
+                }
+            }
         }
-        wave.set_exec(exec);
+        wave.set_exec(u64::MAX.checked_shr(64 - count as u32).unwrap_or(0));
     }
 
     /// Sets user SGPRs, preloaded arguments, then the workgroup's registers; gfx12 has the workgroup's id in trap
