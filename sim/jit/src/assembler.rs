@@ -101,6 +101,8 @@ pub mod vector {
     pub const SUB_PS: Vector = op(0, 1, 0x5c);
     pub const FMADD213_PS: Vector = op(1, 2, 0xa8);
     pub const FMADD231_PS: Vector = op(1, 2, 0xb8);
+    pub const UNPACK_LOW_PS: Vector = op(0, 1, 0x14);
+    pub const UNPACK_HIGH_PS: Vector = op(0, 1, 0x15);
     pub const AND: Vector = op(1, 1, 0xdb);
     pub const ANDN: Vector = op(1, 1, 0xdf);
     pub const OR: Vector = op(1, 1, 0xeb);
@@ -128,6 +130,9 @@ const MOVE: Vector = Vector { prefix: 0, map: 1, code: 0x28 };
 const BROADCAST: Vector = Vector { prefix: 1, map: 2, code: 0x18 };
 const SHIFT: Vector = Vector { prefix: 1, map: 1, code: 0x72 };
 const EQUAL_D: Vector = Vector { prefix: 1, map: 1, code: 0x76 };
+const BROADCAST_QUAD: Vector = Vector { prefix: 1, map: 2, code: 0x5a };
+const SHUFFLE_TWO: Vector = Vector { prefix: 0, map: 1, code: 0xc6 };
+const SHUFFLE: Vector = Vector { prefix: 1, map: 1, code: 0x70 };
 const TERNARY: Vector = Vector { prefix: 1, map: 3, code: 0x25 };
 
 /// A shift of dwords by a constant: `/r` of opcode `72`.
@@ -301,6 +306,13 @@ impl Assembler {
         self.dword(value as u32);
     }
 
+    /// `add dst, [mem]` of 64 bits.
+    pub fn add_memory(&mut self, dst: Gpr, mem: Mem) {
+        self.rex(true, dst as u8, mem.base as u8);
+        self.byte(0x03);
+        self.memory(dst as u8, mem);
+    }
+
     /// `lea dst, [mem]` of 64 bits.
     pub fn load_address(&mut self, dst: Gpr, mem: Mem) {
         self.rex(true, dst as u8, mem.base as u8);
@@ -321,6 +333,22 @@ impl Assembler {
         self.byte(0x81);
         self.memory(7, mem);
         self.dword(value as u32);
+    }
+
+    /// `test dword [mem], value`.
+    pub fn test_constant(&mut self, mem: Mem, value: u32) {
+        self.rex(false, 0, mem.base as u8);
+        self.byte(0xf7);
+        self.memory(0, mem);
+        self.dword(value);
+    }
+
+    /// `and dword [mem], value`.
+    pub fn and_constant(&mut self, mem: Mem, value: u32) {
+        self.rex(false, 0, mem.base as u8);
+        self.byte(0x81);
+        self.memory(4, mem);
+        self.dword(value);
     }
 
     /// `sub dword [mem], value`.
@@ -441,6 +469,13 @@ impl Assembler {
         Jump(self.code.len())
     }
 
+    /// `jmp`, to a target that [`Self::land`] sets.
+    pub fn jump(&mut self) -> Jump {
+        self.byte(0xe9);
+        self.dword(0);
+        Jump(self.code.len())
+    }
+
     /// `jcc` to an earlier offset.
     pub fn jump_back_if(&mut self, condition: Condition, to: usize) {
         self.code.extend([0x0f, 0x80 | condition as u8]);
@@ -531,6 +566,23 @@ impl Assembler {
     /// `vbroadcastss dst, [mem]`.
     pub fn broadcast(&mut self, width: Width, dst: u8, mem: Mem) {
         self.encode(width, BROADCAST, dst, 0, Rm::Mem(mem), None);
+    }
+
+    /// `vbroadcasti32x4 dst {mask}, [mem]` of 512 bits.
+    pub fn broadcast_quad(&mut self, dst: u8, mem: Mem, mask: Option<Mask>) {
+        self.encode(Width::Zmm, BROADCAST_QUAD, dst, 0, Rm::Mem(mem), mask);
+    }
+
+    /// `vshufps dst, first, last, order` of 512 bits.
+    pub fn shuffle_two(&mut self, dst: u8, first: u8, last: u8, order: u8) {
+        self.encode(Width::Zmm, SHUFFLE_TWO, dst, first, Rm::Reg(last), None);
+        self.byte(order);
+    }
+
+    /// `vpshufd dst, src, order` of 512 bits: two bits for each dword of each four.
+    pub fn shuffle(&mut self, dst: u8, src: u8, order: u8) {
+        self.encode(Width::Zmm, SHUFFLE, dst, 0, Rm::Reg(src), None);
+        self.byte(order);
     }
 
     /// `vpsrld`, `vpsrad` or `vpslld dst, src, count`.

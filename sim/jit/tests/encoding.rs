@@ -56,6 +56,11 @@ fn vector_instructions_have_their_registers() {
         a.blend(Mask(3), 7, 29);
         a.broadcast(Width::Ymm, 9, mem(Gpr::Rbx));
         a.broadcast(Width::Zmm, 19, mem(Gpr::Rbx));
+        a.broadcast_quad(18, mem(Gpr::Rax), None);
+        a.broadcast_quad(8, mem(Gpr::Rax), Some(Mask(7)));
+        a.shuffle_two(16, 30, 9, 0x44);
+        a.vector(Width::Zmm, vector::UNPACK_HIGH_PS, 1, 2, Rm::Reg(3));
+        a.shuffle(17, 31, 0xaa);
         a.shift_vector(Width::Zmm, Shift::Left, 20, 21, 7);
         a.shift_vector(Width::Ymm, Shift::Arithmetic, 3, 11, 31);
         a.ones(Width::Ymm, 10);
@@ -81,6 +86,11 @@ fn vector_instructions_have_their_registers() {
         "vmovaps zmm7{k3},zmm29",
         "vbroadcastss ymm9,[rbx+1234h]",
         "vbroadcastss zmm19,[rbx+1234h]",
+        "vbroadcasti32x4 zmm18,[rax+1234h]",
+        "vbroadcasti32x4 zmm8{k7},[rax+1234h]",
+        "vshufps zmm16,zmm30,zmm9,44h",
+        "vunpckhps zmm1,zmm2,zmm3",
+        "vpshufd zmm17,zmm31,0AAh",
         "vpslld zmm20,zmm21,7",
         "vpsrad ymm3,ymm11,1Fh",
         "vpcmpeqd ymm10,ymm10,ymm10",
@@ -116,6 +126,9 @@ fn scalar_instructions_have_their_registers() {
         a.compare_wide(Gpr::R9, mem);
         a.compare_constant(mem, -3);
         a.subtract_constant(mem, 1);
+        a.test_constant(mem, 8);
+        a.and_constant(mem, 9);
+        a.add_memory(Gpr::R9, mem);
         a.call_memory(mem);
         a.multiply(Gpr::Rax, Gpr::R9);
         a.shift(Shift::Left, Gpr::Rax, 4);
@@ -146,6 +159,9 @@ fn scalar_instructions_have_their_registers() {
         "cmp r9,[r12-8]",
         "cmp dword ptr [r12-8],0FFFFFFFDh",
         "sub dword ptr [r12-8],1",
+        "test dword ptr [r12-8],8",
+        "and dword ptr [r12-8],9",
+        "add r9,[r12-8]",
         "call qword ptr [r12-8]",
         "imul eax,r9d",
         "shl eax,4",

@@ -404,6 +404,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             wave.next = dispatch.program.entry;
             (wave.count, wave.global_accesses) = (0, 0);
             wave.index = index as u32;
+            wave.places.known = 0;
             (wave.signals, wave.waits) = (0, 0);
             (wave.joined, wave.at_named, wave.gws) = (0, false, None);
             let Dispatch { kernel, launch, preloaded, .. } = dispatch;

@@ -6,7 +6,7 @@ use crate::jit::{self, Blocks, Compiled, Context, Jit, LOOK, Source};
 use crate::micro_op::{MicroOp, Stop};
 use crate::observer::{NoObserver, Observer};
 use crate::wave::{Group, Wave};
-use sim_isa::{DecodeError, Inst, Target};
+use sim_isa::{DecodeError, Format, Inst, Target};
 
 /// Backward branches that a wave takes before others get a turn.
 pub(crate) const BRANCH_BUDGET: u32 = 1 << 14;
@@ -131,16 +131,17 @@ impl<const L: usize> Program<L> {
         }
     }
 
-    fn source(&self) -> Source<'_, L> {
+    /// `wave`: one that runs the program.
+    fn source<'a>(&'a self, wave: &'a Wave<L>) -> Source<'a, L> {
         let &Self { ref ops, entry, ref constants, first_constant, target, .. } = self;
-        Source { ops, entry, constants, first_constant, target }
+        Source { ops, entry, constants, first_constant, target, rows: &wave.v }
     }
 
     /// [`Self::run_slice`] without caches and observers, by the program's compiled code once it has any. A program that
     /// is not compiled runs in the interpreter, for so many backward branches at a time.
     fn turn_compiled(&self, wave: &mut Wave<L>, group: &mut Group<'_>, jit: Jit) -> Stop {
         if matches!(jit, Jit::Always | Jit::Check) {
-            self.compiled.compile(self.source(), jit == Jit::Check);
+            self.compiled.compile(self.source(wave), jit == Jit::Check);
         }
         loop {
             if let Some(blocks) = self.compiled.get() {
@@ -152,7 +153,7 @@ impl<const L: usize> Program<L> {
             let stop = self.run_until_stop::<false, NoObserver>(wave, group, &mut NoObserver(Jit::Off));
             let has_run_out = wave.branch_budget == 0;
             wave.branch_budget += before.0 - slice;
-            let is_final = self.compiled.heat(self.source(), wave.count - before.1);
+            let is_final = self.compiled.heat(self.source(wave), wave.count - before.1);
             if !has_run_out || wave.branch_budget == 0 || !matches!(stop, Stop::Yield) {
                 return stop;
             }
@@ -183,6 +184,9 @@ impl<const L: usize> Program<L> {
                 }
                 None => {
                     let op = &self.ops[at as usize];
+                    if !op.code.is_some_and(|code| code.info().encodings[0].format == Format::Sopp) {
+                        wave.places.known = 0;
+                    }
                     wave.next += 1;
                     wave.count += u64::from(op.count);
                     // SAFETY: the handler was selected for a level that this CPU has.

@@ -107,6 +107,24 @@ impl Named {
     }
 }
 
+/// Number of [`Places`].
+pub(crate) const PLACES: usize = 32;
+
+/// What compiled code knows of addresses in a wave's registers: `jit/access.rs`.
+#[derive(Clone)]
+#[repr(C)]
+#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
+pub(crate) struct Places {
+    /// A bit for each place that is known, and whose registers have not been written since.
+    pub known: u32,
+    /// A bit for each one that was known in any wave that had this storage.
+    pub found: u32,
+    pub of: [MaybeUninit<PlaceBytes>; PLACES],
+}
+
+/// Storage of a place.
+pub(crate) type PlaceBytes = [u64; 16];
+
 /// A wavefront of `L` lanes.
 #[derive(Clone)]
 pub(crate) struct Wave<const L: usize> {
@@ -162,6 +180,7 @@ pub(crate) struct Wave<const L: usize> {
     pub branch_budget: u32,
     /// Numbers of SGPRs and VGPRs with initial values.
     pub given: (usize, usize),
+    pub places: Places,
 }
 
 impl<const L: usize> Wave<L> {
@@ -203,6 +222,7 @@ impl<const L: usize> Wave<L> {
             gws: None,
             branch_budget: 0,
             given: (0, 0),
+            places: Places { known: 0, found: 0, of: [const { MaybeUninit::uninit() }; PLACES] },
         }
     }
 

@@ -1,26 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Templates of loads and stores with all lanes active. A call finds where the lanes' addresses lead, and their
-//! pattern: a [`Place`]. The accesses of a block that add different immediates to the same registers share it. Each
-//! compares its bounds and the memory's generation, and calls the function that moves data in this pattern. If it may
-//! not, it calls the op's handler.
+//! pattern: a [`Place`]. Accesses that add different immediates to the same registers share it, in other blocks, too,
+//! until one of the registers is written. Each compares its bounds and the memory's generation. Then it moves data by
+//! itself if the pattern is the one that it expects, else by the function for the pattern. If it may not access all
+//! bytes, it calls the op's handler.
 
-use super::emit::{CONTEXT, Emitter, GENERATION, GROUP, WAVE};
+use super::emit::{CONTEXT, Emitter, GENERATION, GROUP, NEW, Value, WAVE};
 use super::moves::{self, Move, Moves, Pattern};
-use super::{Context, PLACES};
+use super::{Context, LOCAL, Source};
 use crate::exec;
 use crate::fault::Access;
+use crate::memory::Region;
 use crate::micro_op::MicroOp;
 use crate::operand::SrcKind;
-use crate::wave::{Group, Row, Wave};
+use crate::wave::{self, Group, PLACES, PlaceBytes, Row, Wave};
 use sim_isa::{Format, Op, Target};
-use sim_jit::{Condition, Gpr, Mem, Width};
-use std::mem::{MaybeUninit, offset_of};
+use sim_jit::{Condition, Gpr, Mem, Rm, Scalar, Width, vector as v};
+use std::mem::offset_of;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
-/// Where the addresses of a row of offsets lead.
+/// Where the addresses of a row of offsets lead. Immediates are added to a value, of which the row is the sum with a
+/// constant.
 #[repr(C)]
 pub(crate) struct Place {
     /// Host address of offset zero; it may wrap around.
     host: u64,
+    /// Host address of the first lane.
+    first: u64,
     /// Generation of the memory in which that is so; LDS has none.
     generation: u64,
     /// Functions for the pattern of the offsets.
@@ -29,25 +36,87 @@ pub(crate) struct Place {
     start: i32,
     /// Greatest sum of immediate and size.
     end: i32,
+    /// [`moves::SAME`], [`moves::LINES_OF_4`] and [`moves::EIGHTS`].
+    kind: u32,
+    origin: Origin,
 }
 
-/// Finds the place of an op's addresses. If there is none, nothing can be accessed.
+const _: () = assert!(size_of::<Place>() <= size_of::<PlaceBytes>());
+
+/// Where the offsets of an access are added, as long as its scalars and the memory's generation are these.
+#[derive(Clone, Copy)]
+struct Origin {
+    scalars: [u32; 5],
+    generation: u64,
+    base: u64,
+    limit: u64,
+    region: Region,
+}
+
+/// Finds the place of an op's addresses, of which `constant` is part. If there is none, nothing can be accessed. `bit`
+/// tells that the place is known.
 ///
 /// # Safety
-/// The CPU has AVX-512 F, and all lanes are active.
+/// The CPU has AVX-512 F, and all lanes are active. `place` can be written, and may be in the wave.
 #[target_feature(enable = "avx512f")]
 unsafe extern "sysv64" fn find<const STORES: bool, const L: usize>(
-    wave: &mut Wave<L>,
+    wave: *mut Wave<L>,
     group: &mut Group<'_>,
     op: &MicroOp<L>,
-    place: &mut MaybeUninit<Place>,
+    place: *mut Place,
+    constant: u32,
+    bit: u32,
 ) {
-    let place = place.as_mut_ptr();
     // SAFETY: by this function's contract; fields of the place are written.
     unsafe {
-        if find_if_there::<STORES, L>(wave, group, op, place).is_none() {
+        if find_if_there::<STORES, L>(wave, group, op, place, constant, bit).is_none() {
             (&raw mut (*place).end).write(i32::MIN);
         }
+        (*wave).places.known |= bit;
+    }
+}
+
+/// The origin of an op's addresses: that which was found before, if it still holds and has `first`, the least offset.
+///
+/// # Safety
+/// `known` can be written, and has an origin if the wave has found one for `bit`.
+#[inline]
+unsafe fn origin<const STORES: bool, const L: usize>(
+    wave: *mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    format: Format,
+    known: *mut Origin,
+    bit: u32,
+    first: u32,
+) -> Option<Origin> {
+    let access = if STORES { Access::Write } else { Access::Read };
+    let address = |base: u64| base.checked_add(first.into())?.checked_add_signed(op.mem.offset.into());
+    let slot = |src: usize, n: usize| match op.src[src].kind {
+        // SAFETY: by this function's contract; wide operands end within the slots.
+        SrcKind::Scalar => unsafe { (*wave).s[usize::from(op.src[src].reg) + n] },
+        _ => 0,
+    };
+    // A base in two vector registers may be another one.
+    let bit = if op.src[2].kind == SrcKind::None { 0 } else { bit };
+    let scalars = [slot(2, 0), slot(2, 1), slot(2, 2), slot(2, 3), slot(3, 0)];
+    // SAFETY: by this function's contract.
+    unsafe {
+        let generation = group.memory.generation().load(Ordering::Acquire);
+        if (*wave).places.found & bit != 0
+            && let known = &*known
+            && known.generation == generation
+            && known.scalars == scalars
+            && address(known.base)?.wrapping_sub(known.region.base) < known.region.size
+        {
+            return Some(*known);
+        }
+        let (base, limit) = exec::origin(format, &*wave, group, op)?;
+        let (region, generation) = group.memory.region_of(address(base)?, access)?;
+        let origin = Origin { scalars, generation, base, limit, region };
+        known.write(origin);
+        (*wave).places.found |= bit;
+        Some(origin)
     }
 }
 
@@ -58,31 +127,45 @@ unsafe extern "sysv64" fn find<const STORES: bool, const L: usize>(
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn find_if_there<const STORES: bool, const L: usize>(
-    wave: &Wave<L>,
+    wave: *mut Wave<L>,
     group: &mut Group<'_>,
     op: &MicroOp<L>,
     place: *mut Place,
+    constant: u32,
+    bit: u32,
 ) -> Option<()> {
     let format = op.code?.info().encodings[0].format;
+    // SAFETY: by this function's contract; the reference is not used once the place is written.
+    let offsets = unsafe { &(&(*wave).v)[op.src[0].reg as usize].0 };
     // SAFETY: by this function's contract.
-    let Pattern { moves, first, last } = unsafe { Pattern::of(&wave.v[op.src[0].reg as usize].0) };
+    let Pattern { moves, kind, first, last } = unsafe { Pattern::of(offsets) };
+    // Else sums have wrapped around.
+    if first < constant {
+        return None;
+    }
+    let zeroth = u64::from(offsets[0]).wrapping_sub(constant.into());
+    let constant = i64::from(constant);
     // Sums of offset and immediate have 32 bits.
     let most = i64::from(u32::MAX - last);
-    let end_of = |room: i64| room.min(most).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+    let end_of = |room: i64| (room.min(most) + constant).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
     if format == Format::Ds {
         let room = group.lds.len() as i64 - i64::from(last);
         // SAFETY: by this function's contract.
         unsafe {
-            (&raw mut (*place).host).write(group.lds.as_mut_ptr() as u64);
+            let host = group.lds.as_mut_ptr() as u64;
+            (&raw mut (*place).host).write(host);
+            (&raw mut (*place).first).write(host.wrapping_add(zeroth));
             (&raw mut (*place).moves).write(moves);
+            (&raw mut (*place).start).write(i32::MIN);
+            (&raw mut (*place).kind).write(kind);
             (&raw mut (*place).end).write(end_of(room));
         }
         return Some(());
     }
-    let (base, limit) = exec::origin(format, wave, group, op)?;
-    let access = if STORES { Access::Write } else { Access::Read };
+    // SAFETY: by this function's contract.
+    let known = unsafe { origin::<STORES, L>(wave, group, op, format, &raw mut (*place).origin, bit, first) };
+    let Origin { generation, base, limit, region, .. } = known?;
     let start = base.checked_add(first.into())?;
-    let (region, generation) = group.memory.region_of(start.checked_add_signed(op.mem.offset.into())?, access)?;
     // Regions have less than 2⁶³ bytes.
     let before = start.wrapping_sub(region.base) as i64;
     let room = (region.size as i64).checked_sub(before)?.checked_sub(i64::from(last - first))?;
@@ -97,9 +180,11 @@ unsafe fn find_if_there<const STORES: bool, const L: usize>(
     // SAFETY: by this function's contract.
     unsafe {
         (&raw mut (*place).host).write(host);
+        (&raw mut (*place).first).write(host.wrapping_add(zeroth));
         (&raw mut (*place).generation).write(generation);
         (&raw mut (*place).moves).write(moves);
-        (&raw mut (*place).start).write(start as i32);
+        (&raw mut (*place).start).write((start + constant) as i32);
+        (&raw mut (*place).kind).write(kind);
         (&raw mut (*place).end).write(end_of(room));
     }
     Some(())
@@ -119,13 +204,253 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub fn has_scalars(&self) -> bool {
-        self.format != Format::Ds
+    /// True if it depends on one of some rows.
+    fn has_row(&self, first: u16, count: u16) -> bool {
+        self.row < first + count && first <= self.row + self.more
     }
 
-    /// True if it depends on one of some rows.
-    pub fn depends_on(&self, first: u16, count: u16) -> bool {
-        self.row < first + count && first <= self.row + self.more
+    /// True if it depends on one of some scalar slots.
+    fn has_slot(&self, first: u16, count: u16) -> bool {
+        // A resource has four, an address two.
+        self.scalars
+            .iter()
+            .any(|&(kind, slot, _)| kind == SrcKind::Scalar && slot < first.saturating_add(count) && first < slot + 4)
+    }
+}
+
+/// Where a place is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    /// In the wave.
+    Wave(usize),
+    /// In the block's context.
+    Block(usize),
+}
+
+/// A place that is known at this point of a block.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Without the row.
+    key: Key,
+    /// The values of the row and of the one behind it, with constants if that counts.
+    values: [(Value, i32); 2],
+    slot: Slot,
+    /// The constant that it was found with: smaller sums of constant and immediate have to be compared.
+    from: i32,
+}
+
+/// The places that are known while a block is compiled.
+#[derive(Clone)]
+pub(super) struct Places {
+    /// Keys of those that waves keep.
+    keys: Rc<[Key]>,
+    known: Vec<Known>,
+    /// The waves' places that are not known.
+    lost: u32,
+    /// The block's place to replace next.
+    victim: usize,
+}
+
+impl Places {
+    pub fn new<const L: usize>(program: Source<'_, L>) -> Self {
+        let mut keys = Vec::new();
+        for op in program.ops {
+            if let Some((key, _)) = op.code.and_then(|code| known(code, op, program.target))
+                && op.crossing.is_none()
+                && keys.len() < PLACES
+                && !keys.contains(&key)
+            {
+                keys.push(key);
+            }
+        }
+        Places { keys: keys.into(), known: Vec::new(), lost: 0, victim: 0 }
+    }
+
+    pub fn forget(&mut self) {
+        self.known.clear();
+        self.lost = 0;
+    }
+
+    /// Rows are written. Returns the waves' places that depend on them and may be known.
+    pub fn lose_rows(&mut self, first: u16, count: u16) -> u32 {
+        self.lose(|key| key.has_row(first, count))
+    }
+
+    /// Scalar slots are written. Returns the waves' places that depend on them and may be known.
+    pub fn lose_slots(&mut self, first: u16, count: u16) -> u32 {
+        self.known.retain(|known| !known.key.has_slot(first, count));
+        self.lose(|key| key.has_slot(first, count))
+    }
+
+    fn lose(&mut self, is_lost: impl Fn(&Key) -> bool) -> u32 {
+        let bits = self.keys.iter().enumerate().map(|(n, key)| u32::from(is_lost(key)) << n);
+        let lost = bits.fold(0, |all, bit| all | bit) & !self.lost;
+        self.lost |= lost;
+        lost
+    }
+
+    fn add(&mut self, known: Known) {
+        self.known.retain(|other| other.slot != known.slot);
+        self.known.push(known);
+        if let Slot::Wave(n) = known.slot {
+            self.lost &= !(1 << n);
+        }
+    }
+}
+
+/// Calls in place of part of a template.
+pub(super) enum Way {
+    Find(Find),
+    Move(Movement),
+}
+
+/// A call of [`find`].
+#[derive(Clone, Copy)]
+pub(super) struct Find {
+    op: u64,
+    stores: bool,
+    slot: Slot,
+    constant: i32,
+}
+
+/// Calls of functions that move data.
+pub(super) struct Movement {
+    slot: Slot,
+    stores: bool,
+    /// Row of the offsets.
+    row: u16,
+    parts: Vec<Part>,
+}
+
+/// Compiles the calls. No vector register holds anything.
+pub(super) fn go<const L: usize>(e: &mut Emitter<'_, L>, way: Way) {
+    match way {
+        Way::Find(call) => find_place(e, call),
+        Way::Move(movement) => move_data(e, &movement),
+    }
+}
+
+/// A field of a place.
+fn field<const L: usize>(slot: Slot, offset: usize) -> Mem {
+    let (base, start, number, size) = match slot {
+        Slot::Wave(n) => (WAVE, offset_of!(Wave<L>, places) + offset_of!(wave::Places, of), n, size_of::<PlaceBytes>()),
+        Slot::Block(n) => (CONTEXT, offset_of!(Context, places), n, size_of::<Place>()),
+    };
+    Mem { base, displacement: (start + number * size + offset) as i32 }
+}
+
+/// Calls [`find`].
+fn find_place<const L: usize>(e: &mut Emitter<'_, L>, Find { op, stores, slot, constant }: Find) {
+    e.asm.zero_upper();
+    e.asm.move_wide(Gpr::Rdi, WAVE);
+    e.asm.move_wide(Gpr::Rsi, GROUP);
+    e.asm.constant_wide(Gpr::Rdx, op);
+    e.asm.load_address(Gpr::Rcx, field::<L>(slot, 0));
+    e.asm.scalar_constant(Scalar::Mov, Gpr::R8, constant as u32);
+    let bit = if let Slot::Wave(n) = slot { 1 << n } else { 0 };
+    e.asm.scalar_constant(Scalar::Mov, Gpr::R9, bit);
+    type Function<const L: usize> =
+        unsafe extern "sysv64" fn(*mut Wave<L>, &mut Group<'_>, &MicroOp<L>, *mut Place, u32, u32);
+    let function: Function<L> = if stores { find::<true, L> } else { find::<false, L> };
+    e.asm.constant_wide(Gpr::Rax, function as usize as u64);
+    e.asm.call(Gpr::Rax);
+}
+
+/// Calls the functions that move an op's data.
+fn move_data<const L: usize>(e: &mut Emitter<'_, L>, movement: &Movement) {
+    let &Movement { slot, stores, row, ref parts } = movement;
+    let address = |e: &mut Emitter<'_, L>, to: Gpr, immediate: i32| {
+        e.asm.load_wide(to, field::<L>(slot, offset_of!(Place, host)));
+        if immediate != 0 {
+            e.asm.adjust(to, immediate);
+        }
+    };
+    if let ([first, second], true) = (&parts[..], stores) {
+        e.asm.load_address(Gpr::Rdx, e.row_memory(row, 0));
+        address(e, Gpr::Rsi, first.immediate);
+        address(e, Gpr::R8, second.immediate);
+        e.asm.load_address(Gpr::Rdi, e.row_memory(first.row, 0));
+        e.asm.load_address(Gpr::Rcx, e.row_memory(second.row, 0));
+        type Store = unsafe extern "sysv64" fn(*const u32, u64, *const u32, *const u32, u64);
+        let function: Store = if first.size == 8 { moves::store_pairs::<2, L> } else { moves::store_pairs::<1, L> };
+        e.asm.constant_wide(Gpr::Rax, function as usize as u64);
+        e.asm.call(Gpr::Rax);
+        return;
+    }
+    for part in parts {
+        e.asm.load_address(Gpr::Rdx, e.row_memory(row, 0));
+        address(e, Gpr::Rsi, part.immediate);
+        e.asm.load_address(Gpr::Rdi, e.row_memory(part.row, 0));
+        e.asm.load_wide(Gpr::Rax, field::<L>(slot, offset_of!(Place, moves)));
+        e.asm.call_memory(Mem { base: Gpr::Rax, displacement: (part.what * size_of::<Move>()) as i32 });
+    }
+}
+
+/// The place of an op's addresses in the state of the registers here, and the constant that is to be added to its
+/// immediates.
+fn place<const L: usize>(e: &mut Emitter<'_, L>, key: Key, op: &MicroOp<L>) -> (Known, i32) {
+    let values = [key.row, key.row + key.more].map(|row| e.value(row));
+    // The constants of two rows count as part of their values.
+    let constant = if key.more == 0 { values[0].1 } else { 0 };
+    let values = if key.more == 0 { [(values[0].0, 0); 2] } else { values };
+    let bare = Key { row: 0, ..key };
+    if let Some(known) = e.places.known.iter().find(|known| known.key == bare && known.values == values) {
+        return (*known, constant);
+    }
+    let kept = e.places.keys.iter().position(|other| *other == key).filter(|_| constant == 0);
+    let slot = kept.map_or(Slot::Block(e.places.victim), Slot::Wave);
+    let call = Find { op: std::ptr::from_ref(op) as u64, stores: key.stores, slot, constant };
+    match kept {
+        Some(n) if e.places.lost >> n & 1 == 0 => {
+            for row in key.row..=key.row + key.more {
+                e.sync(row);
+            }
+            let known = offset_of!(Wave<L>, places) + offset_of!(wave::Places, known);
+            e.asm.test_constant(Mem { base: WAVE, displacement: known as i32 }, 1 << n);
+            let from = e.asm.jump_if(Condition::Equal);
+            e.or_handler(Vec::new(), Some((from, Way::Find(call))), e.registers(), op);
+        }
+        _ => {
+            e.flush();
+            e.forget_rows();
+            find_place(e, call);
+        }
+    }
+    if kept.is_none() {
+        e.places.victim = (e.places.victim + 1) % LOCAL;
+    }
+    let known = Known { key: bare, values, slot, from: constant };
+    e.places.add(known);
+    (known, constant)
+}
+
+/// How a template expects data to lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Same,
+    Lines,
+    Eights,
+    Other,
+}
+
+/// How data likely lie: by the block's ops, or by the registers of the wave that the program is compiled for.
+fn expected<const L: usize>(e: &Emitter<'_, L>, row: u16) -> Expected {
+    if e.is_uniform(row) {
+        return Expected::Same;
+    }
+    let (value, _) = e.value(row);
+    let Some(offsets) = e.rows.get(usize::from(e.first_row(value))) else { return Expected::Other };
+    // SAFETY: code for vectors of 512 bits is for a CPU that has AVX-512 F.
+    let kind = unsafe { Pattern::of(&offsets.0) }.kind;
+    if kind & moves::SAME != 0 && value < NEW {
+        Expected::Same
+    } else if kind & moves::EIGHTS != 0 {
+        Expected::Eights
+    } else if kind & moves::LINES_OF_4 != 0 || value >= NEW {
+        // A row that has been written may hold something else at the end of a loop.
+        Expected::Lines
+    } else {
+        Expected::Other
     }
 }
 
@@ -191,11 +516,16 @@ fn two_parts<const L: usize>(code: Op, op: &MicroOp<L>) -> Option<(bool, Vec<Par
     let rows = if stores { [op.src[1].reg, op.src[2].reg] } else { [op.dst, op.dst + dwords] };
     let size = 4 * i32::from(dwords);
     let what = if stores { moves::STORE } else { moves::LOAD } + usize::from(dwords) - 1;
-    let parts = [0, 1].map(|n| {
+    let [first, second] = [0, 1].map(|n| {
         let immediate = (op.mem.offset >> (8 * n) & 0xff) * size * stride;
         Part { what, immediate, size, row: rows[n as usize] }
     });
-    Some((stores, parts.to_vec()))
+    // Neighbours move as one.
+    if second.immediate == first.immediate + size && second.row == first.row + dwords {
+        let what = what + usize::from(dwords);
+        return Some((stores, vec![Part { what, size: 2 * size, ..first }]));
+    }
+    Some((stores, vec![first, second]))
 }
 
 /// True if the op accesses memory or LDS, and there is a template for it.
@@ -239,13 +569,7 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
     if e.is_masked {
         return false;
     }
-    let Some((mut key, mut parts)) = known(code, op, e.target) else { return false };
-    if let Some((root, sum)) = e.sum(key.row)
-        && key.more == 0
-    {
-        key.row = root;
-        parts.iter_mut().for_each(|part| part.immediate += sum);
-    }
+    let Some((key, mut parts)) = known(code, op, e.target) else { return false };
     // The row of the offsets is overwritten last.
     if let [first, second] = &mut parts[..]
         && !key.stores
@@ -253,79 +577,151 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
     {
         std::mem::swap(first, second);
     }
-    let field = |slot: usize, offset: usize| Mem {
-        base: CONTEXT,
-        displacement: (offset_of!(Context, places) + slot * size_of::<Place>() + offset) as i32,
+    let expected = match expected(e, key.row) {
+        Expected::Same if parts.iter().all(|part| matches!(part.what, LOAD_1 | LOAD_4)) => Expected::Same,
+        Expected::Lines if parts.iter().all(|part| part.what == LOAD_1) => Expected::Lines,
+        Expected::Eights if parts.iter().all(|part| part.what == LOAD_4) => Expected::Eights,
+        Expected::Lines if parts.len() == 1 && parts[0].what == moves::STORE => Expected::Lines,
+        _ => Expected::Other,
     };
-    let slot = e.place(key).unwrap_or_else(|| {
-        let slot = e.new_place(key);
-        e.asm.zero_upper();
-        e.asm.move_wide(Gpr::Rdi, WAVE);
-        e.asm.move_wide(Gpr::Rsi, GROUP);
-        e.asm.constant_wide(Gpr::Rdx, std::ptr::from_ref(op) as u64);
-        e.asm.load_address(Gpr::Rcx, field(slot, 0));
-        type Find<const L: usize> =
-            unsafe extern "sysv64" fn(&mut Wave<L>, &mut Group<'_>, &MicroOp<L>, &mut MaybeUninit<Place>);
-        let function: Find<L> = if key.stores { find::<true, L> } else { find::<false, L> };
-        e.asm.constant_wide(Gpr::Rax, function as usize as u64);
-        e.asm.call(Gpr::Rax);
-        slot
-    });
+    let (Known { slot, from, .. }, constant) = place(e, key, op);
+    match expected {
+        Expected::Same => {}
+        Expected::Lines | Expected::Eights => e.sync(key.row),
+        Expected::Other => {
+            e.flush();
+            e.forget_rows();
+        }
+    }
+    let before = e.registers();
     let mut jumps = Vec::new();
     if key.format != Format::Ds {
         e.asm.load_wide(Gpr::Rax, Mem { base: GENERATION, displacement: 0 });
-        e.asm.compare_wide(Gpr::Rax, field(slot, offset_of!(Place, generation)));
+        e.asm.compare_wide(Gpr::Rax, field::<L>(slot, offset_of!(Place, generation)));
         jumps.push(e.asm.jump_if(Condition::NotEqual));
     }
-    let top = parts.iter().map(|part| part.immediate + part.size).max().unwrap_or(0);
-    e.asm.compare_constant(field(slot, offset_of!(Place, end)), top);
+    let top = constant + parts.iter().map(|part| part.immediate + part.size).max().unwrap_or(0);
+    e.asm.compare_constant(field::<L>(slot, offset_of!(Place, end)), top);
     jumps.push(e.asm.jump_if(Condition::Less));
-    let low = parts.iter().map(|part| part.immediate).min().unwrap_or(0);
-    if low < 0 {
-        e.asm.compare_constant(field(slot, offset_of!(Place, start)), low);
+    let low = constant + parts.iter().map(|part| part.immediate).min().unwrap_or(0);
+    if low < from {
+        e.asm.compare_constant(field::<L>(slot, offset_of!(Place, start)), low);
         jumps.push(e.asm.jump_if(Condition::Greater));
-    }
-    let host = field(slot, offset_of!(Place, host));
-    let address = |e: &mut Emitter<'_, L>, to: Gpr, immediate: i32| {
-        e.asm.load_wide(to, host);
-        if immediate != 0 {
-            e.asm.adjust(to, immediate);
-        }
-    };
-    e.asm.load_address(Gpr::Rdx, e.row_memory(key.row, 0));
-    match parts[..] {
-        [first, second] if key.stores => {
-            address(e, Gpr::Rsi, first.immediate);
-            address(e, Gpr::R8, second.immediate);
-            e.asm.load_address(Gpr::Rdi, e.row_memory(first.row, 0));
-            e.asm.load_address(Gpr::Rcx, e.row_memory(second.row, 0));
-            type Store = unsafe extern "sysv64" fn(*const u32, u64, *const u32, *const u32, u64);
-            let function: Store = if first.size == 8 { moves::store_pairs::<2, L> } else { moves::store_pairs::<1, L> };
-            e.asm.constant_wide(Gpr::Rax, function as usize as u64);
-            e.asm.call(Gpr::Rax);
-        }
-        _ => {
-            for (n, part) in parts.iter().enumerate() {
-                if n != 0 {
-                    e.asm.load_address(Gpr::Rdx, e.row_memory(key.row, 0));
-                }
-                address(e, Gpr::Rsi, part.immediate);
-                e.asm.load_address(Gpr::Rdi, e.row_memory(part.row, 0));
-                e.asm.load_wide(Gpr::Rax, field(slot, offset_of!(Place, moves)));
-                e.asm.call_memory(Mem { base: Gpr::Rax, displacement: (part.what * size_of::<Move>()) as i32 });
-            }
-        }
     }
     if key.format == Format::Global {
         e.asm.add_wide(Mem { base: WAVE, displacement: offset_of!(Wave<L>, global_accesses) as i32 }, 1);
     }
-    e.or_handler(jumps, op);
-    if !key.stores {
-        for part in parts {
-            e.overwritten(part.row, (part.size as u16).div_ceil(4));
+    let movement = Movement { slot, stores: key.stores, row: key.row, parts };
+    if expected == Expected::Other {
+        move_data(e, &movement);
+        e.or_handler(jumps, None, before, op);
+        if !key.stores {
+            for part in movement.parts {
+                e.overwritten(part.row, (part.size as u16).div_ceil(4));
+            }
+        }
+        return true;
+    }
+    let kind = match expected {
+        Expected::Same => moves::SAME,
+        Expected::Eights => moves::EIGHTS,
+        _ => moves::LINES_OF_4,
+    };
+    e.asm.test_constant(field::<L>(slot, offset_of!(Place, kind)), kind);
+    let from = e.asm.jump_if(Condition::Equal);
+    for part in movement.parts.clone() {
+        match expected {
+            Expected::Same => load_same(e, slot, part, part.immediate + constant),
+            Expected::Eights => load_eights(e, slot, part, key.row),
+            _ => move_lines(e, slot, part, key.row, key.stores),
         }
     }
+    e.or_handler(jumps, Some((from, Way::Move(movement))), before, op);
     true
+}
+
+const LOAD_1: usize = moves::LOAD;
+const LOAD_4: usize = moves::LOAD + 3;
+
+/// Loads one dword or four from the first lane's address, which is that of all. `immediate` is added to the place's.
+fn load_same<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, immediate: i32) {
+    e.asm.load_wide(Gpr::Rax, field::<L>(slot, offset_of!(Place, first)));
+    let memory = Mem { base: Gpr::Rax, displacement: immediate };
+    e.next();
+    if part.what == LOAD_1 {
+        for n in 0..e.parts() {
+            e.next();
+            let value = e.fresh();
+            e.asm.broadcast(e.width, value, memory);
+            e.write(part.row, n, value);
+        }
+        e.set_uniform(part.row);
+        return;
+    }
+    // Eight bytes move as a whole.
+    let four = e.fresh();
+    e.asm.broadcast_quad(four, memory, None);
+    for (dword, order) in (0..4).zip([0x00, 0x55, 0xaa, 0xff]) {
+        for n in 0..e.parts() {
+            let value = e.fresh();
+            e.asm.shuffle(value, four, order);
+            e.write(part.row + dword, n, value);
+        }
+    }
+    (0..4).for_each(|dword| e.set_uniform(part.row + dword));
+}
+
+/// Loads four dwords from the addresses of eight lanes, which all others repeat.
+fn load_eights<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, offsets: u16) {
+    e.next();
+    let mask = Emitter::<L>::FREE_MASK;
+    e.asm.load_mask(mask, Mem { base: CONTEXT, displacement: offset_of!(Context, second_quads) as i32 });
+    let [a, b, c, d, more, last] = std::array::from_fn(|_| e.fresh());
+    // Each of these: four dwords of a lane and of the fourth one behind it, again and again.
+    for (lane, to) in [a, b, c, d, a, b, c, d].into_iter().enumerate() {
+        let offset = e.row_memory(offsets, 0);
+        let offset = Mem { displacement: offset.displacement + 4 * lane as i32, ..offset };
+        e.asm.scalar_mem(Scalar::Mov, Gpr::Rax, offset);
+        e.asm.add_memory(Gpr::Rax, field::<L>(slot, offset_of!(Place, host)));
+        let memory = Mem { base: Gpr::Rax, displacement: part.immediate };
+        e.asm.broadcast_quad(to, memory, (lane >= 4).then_some(mask));
+    }
+    // Rows and columns are exchanged.
+    e.asm.vector(e.width, v::UNPACK_LOW_PS, more, a, Rm::Reg(b));
+    e.asm.vector(e.width, v::UNPACK_HIGH_PS, a, a, Rm::Reg(b));
+    e.asm.vector(e.width, v::UNPACK_LOW_PS, last, c, Rm::Reg(d));
+    e.asm.vector(e.width, v::UNPACK_HIGH_PS, c, c, Rm::Reg(d));
+    e.asm.shuffle_two(b, more, last, 0x44);
+    e.asm.shuffle_two(more, more, last, 0xee);
+    e.asm.shuffle_two(d, a, c, 0x44);
+    e.asm.shuffle_two(a, a, c, 0xee);
+    for (row, value) in (part.row..).zip([b, more, d, a]) {
+        for n in 1..e.parts() {
+            let copy = e.fresh();
+            e.asm.move_vector(e.width, copy, value);
+            e.write(row, n, copy);
+        }
+        e.write(row, 0, value);
+    }
+}
+
+/// Loads or stores a row, each 16 lanes of which have neighbouring dwords.
+fn move_lines<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, offsets: u16, stores: bool) {
+    for n in 0..e.parts() {
+        e.next();
+        let offset = e.row_memory(offsets, n);
+        e.asm.scalar_mem(Scalar::Mov, Gpr::Rax, offset);
+        e.asm.add_memory(Gpr::Rax, field::<L>(slot, offset_of!(Place, host)));
+        let memory = Mem { base: Gpr::Rax, displacement: part.immediate };
+        if stores {
+            let value = e.row(part.row, n);
+            e.asm.store_vector(e.width, memory, value);
+        } else {
+            let value = e.fresh();
+            e.asm.load_vector(e.width, value, memory);
+            e.write(part.row, n, value);
+        }
+    }
 }
 
 /// True if an op stores to private memory at a constant offset, false if it loads, and the number of dwords. `None` if
@@ -355,7 +751,7 @@ fn scratch<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) ->
     let (data, offset) = (&op.src[1], op.mem.offset);
     let field = |offset: usize| Mem { base: CONTEXT, displacement: offset as i32 };
     e.asm.compare_constant(field(offset_of!(Context, private_size)), offset + 4 * i32::from(count));
-    let jump = e.asm.jump_if(Condition::Below);
+    let (before, jump) = (e.registers(), e.asm.jump_if(Condition::Below));
     e.asm.load_wide(Gpr::Rax, field(offset_of!(Context, scratch)));
     for n in 0..count {
         for part in 0..e.parts() {
@@ -373,9 +769,6 @@ fn scratch<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) ->
             }
         }
     }
-    e.or_handler(vec![jump], op);
+    e.or_handler(vec![jump], None, before, op);
     true
 }
-
-/// Number of places that a block knows at a time.
-pub(super) type Places = [Option<Key>; PLACES];

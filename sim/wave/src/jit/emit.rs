@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The frame of compiled code: blocks, calls of handlers, and which registers hold which rows.
 
-use super::access::{self, Key, Places};
-use super::{Context, NONE, PLACES, Source, interpret, matrix, scalar, vector};
+use super::access::{self, Places, Way};
+use super::{Context, NONE, Source, interpret, matrix, scalar, vector};
 use crate::hardware::slot;
 use crate::micro_op::MicroOp;
 use crate::operand::{Src, SrcKind};
 use crate::wave::{Group, Row, Wave};
 use sim_isa::{Flags, Format, Op, Target, Ty};
 use sim_jit::{Assembler, Condition, Gpr, Jump, Mask, Mem, Rm, Scalar, Width};
-use std::collections::BTreeMap;
-use std::mem::offset_of;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::{offset_of, take};
 
 /// Registers of a block's code: the function's arguments.
 pub(super) const WAVE: Gpr = Gpr::Rbx;
@@ -142,6 +142,27 @@ fn condition<const L: usize>(op: &MicroOp<L>) -> Option<Taken> {
     })
 }
 
+/// Rows that a handler writes from its destination on, and scalar slots. `None` if it may write others.
+pub(super) fn writes<const L: usize>(op: &MicroOp<L>) -> Option<(u16, u16)> {
+    let code = op.code.filter(|_| op.crossing.is_none())?;
+    let (info, name) = (code.info(), code.name());
+    const OTHERS: [&str; 7] = ["movrel", "swap", "permlane", "gpr", "relative", "lds", "async"];
+    if OTHERS.iter().any(|other| name.contains(other)) {
+        return None;
+    }
+    Some(match info.encodings[0].format {
+        Format::Sop1 | Format::Sop2 | Format::Sopk | Format::Sopc => (0, 2),
+        Format::Smem if name.contains("_load_") => (0, 16),
+        Format::Vopc => (0, 2),
+        Format::Vop1 | Format::Vop2 | Format::Vop3 | Format::Vop3sd | Format::Vop3p => {
+            (info.dst.dwords(L > 32) as u16, 2)
+        }
+        Format::Ds | Format::Global | Format::Mubuf if name.contains("_load_") && !op.mem.tfe && !op.mem.lds => (4, 0),
+        Format::Ds | Format::Global | Format::Mubuf if name.contains("_store_") => (0, 0),
+        _ => return None,
+    })
+}
+
 /// Value in a vector register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
@@ -152,16 +173,51 @@ enum Held {
     Slot(u16),
 }
 
+/// State of the vector registers.
+#[derive(Clone, Copy)]
+pub(super) struct Registers {
+    held: [Held; 32],
+    /// A bit for each one whose row's memory is older than it.
+    dirty: u32,
+}
+
+impl Registers {
+    const NOTHING: Self = Registers { held: [Held::Nothing; 32], dirty: 0 };
+
+    /// The dirty ones, with what they hold.
+    fn dirty(&self) -> impl Iterator<Item = (u8, u16, u8)> {
+        let Registers { held, dirty } = *self;
+        (0..32u8).filter(move |n| dirty >> n & 1 != 0).filter_map(move |n| match held[usize::from(n)] {
+            Held::Row(row, part) => Some((n, row, part)),
+            _ => None,
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Operand {
+    Row(u16),
+    Slot(u16),
+}
+
+/// A value of a row, by its number: that which a row had when its block began has the row's.
+pub(super) type Value = u32;
+
+/// Values from this number on are of rows that the block has written.
+pub(super) const NEW: Value = 1 << 16;
+
 /// Compiles blocks.
 pub(super) struct Emitter<'p, const L: usize> {
     constants: &'p [u32],
+    /// Vector registers of a wave that runs the program.
+    pub rows: &'p [Row<L>],
     /// Row of the first constant.
     first_constant: usize,
     pub asm: Assembler,
     pub width: Width,
     /// Some lanes are inactive: mask registers 1 and up have the active ones of each part.
     pub is_masked: bool,
-    held: [Held; 32],
+    registers: Registers,
     /// When each vector register was used last.
     used: [u32; 32],
     now: u32,
@@ -171,55 +227,61 @@ pub(super) struct Emitter<'p, const L: usize> {
     pub target: Target,
     /// The op under way, by its number.
     at: u32,
-    /// Places that are known.
-    places: Places,
-    /// The one to forget next.
-    victim: usize,
+    pub places: Places,
     detours: Vec<Detour>,
-    /// Rows that are sums of another one and a constant.
-    sums: Vec<Sum>,
+    /// Rows that the block has written: each is the sum of a value and a constant so small that immediates can be
+    /// added to it.
+    values: BTreeMap<u16, (Value, i32)>,
+    next_value: Value,
+    /// The rows that had the values from [`NEW`] on first.
+    written: Vec<u16>,
+    /// The ops of the block that likely read a row, or a scalar slot, by their numbers.
+    uses: BTreeMap<Operand, Vec<u32>>,
+    /// Rows that the block has written with the same value in all lanes.
+    uniform: BTreeSet<u16>,
     /// Where code of blocks begins behind their saving of registers, with all lanes active and with some.
     bodies: [BTreeMap<u32, usize>; 2],
 }
 
-/// A row that is the sum of another one, and of a constant so small that immediates can be added to it.
-struct Sum {
-    row: u16,
-    root: u16,
-    constant: i32,
-}
-
-/// Code behind a block that calls an op's handler instead of its template.
+/// Code behind a block that does by calls what a template would do.
 struct Detour {
-    from: Vec<Jump>,
-    /// Where the block goes on.
+    /// State of the registers at the jumps, and where the block goes on.
+    before: Registers,
+    after: Registers,
     to: usize,
+    /// Calls the op's handler.
+    to_handler: Vec<Jump>,
     op: u64,
     at: u32,
     /// Instructions to be counted before the op, and of itself.
     uncounted: i32,
     count: i32,
+    other: Option<(Jump, Way)>,
 }
 
 impl<'p, const L: usize> Emitter<'p, L> {
     fn new(width: Width, program: Source<'p, L>) -> Self {
         Emitter {
             constants: program.constants,
+            rows: program.rows,
             first_constant: program.first_constant,
             asm: Assembler::default(),
             width,
             is_masked: false,
-            held: [Held::Nothing; 32],
+            registers: Registers::NOTHING,
             used: [0; 32],
             now: 0,
             uncounted: 0,
             exits: Vec::new(),
             target: program.target,
             at: 0,
-            places: [None; PLACES],
-            victim: 0,
+            places: Places::new(program),
             detours: Vec::new(),
-            sums: Vec::new(),
+            values: BTreeMap::new(),
+            next_value: NEW,
+            written: Vec::new(),
+            uses: BTreeMap::new(),
+            uniform: BTreeSet::new(),
             bodies: Default::default(),
         }
     }
@@ -235,6 +297,18 @@ impl<'p, const L: usize> Emitter<'p, L> {
         branch: Option<&MicroOp<L>>,
     ) -> Option<usize> {
         self.is_masked = is_masked;
+        self.registers = Registers::NOTHING;
+        self.uses.clear();
+        for (at, op) in (first..).zip(ops) {
+            for src in &op.src {
+                let operand = match src.kind {
+                    SrcKind::Vgpr => Operand::Row(src.reg),
+                    SrcKind::Scalar => Operand::Slot(src.reg),
+                    _ => continue,
+                };
+                self.uses.entry(operand).or_default().push(at);
+            }
+        }
         self.forget();
         for reg in SAVED {
             self.asm.push(reg);
@@ -265,24 +339,22 @@ impl<'p, const L: usize> Emitter<'p, L> {
                 break;
             }
             // Ops without a template share a call, up to the next one that has one.
-            let (start, detours) = (self.asm.offset(), self.detours.len());
             let mut end = at + 1;
-            while end < ops.len() && !self.template(&ops[end], first + end as u32) {
+            while end < ops.len() && !self.has_template(&ops[end], first + end as u32) {
                 end += 1;
             }
-            self.asm.truncate(start);
-            self.detours.truncate(detours);
-            self.forget();
             self.call(&ops[at..end], first + at as u32);
             at = end;
         }
         if templates == 0 {
+            self.registers = Registers::NOTHING;
             self.uncounted = 0;
             self.exits.clear();
             self.detours.clear();
             return None;
         }
         self.bodies[usize::from(is_masked)].insert(first, body);
+        self.flush();
         match branch.filter(|_| at == ops.len()) {
             Some(branch) => self.branch(branch, first + at as u32),
             None => {
@@ -291,7 +363,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
             }
         }
         self.asm.scalar_constant(Scalar::Mov, Gpr::Rax, 0);
-        for exit in std::mem::take(&mut self.exits) {
+        for exit in take(&mut self.exits) {
             self.asm.land(exit);
         }
         let exit = self.asm.offset();
@@ -300,7 +372,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
             self.asm.pop(reg);
         }
         self.asm.ret();
-        for detour in std::mem::take(&mut self.detours) {
+        for detour in take(&mut self.detours) {
             self.detour(detour, exit);
         }
         Some(at)
@@ -346,20 +418,73 @@ impl<'p, const L: usize> Emitter<'p, L> {
     }
 
     /// Compiles a detour. `exit` is where a block ends that was stopped.
-    fn detour(&mut self, Detour { from, to, op, at, uncounted, count }: Detour, exit: usize) {
-        for jump in from {
+    fn detour(&mut self, detour: Detour, exit: usize) {
+        let Detour { before, after, to, to_handler, op, at, uncounted, count, other } = detour;
+        let mut end = None;
+        if !to_handler.is_empty() {
+            for jump in to_handler {
+                self.asm.land(jump);
+            }
+            self.store_dirty(&before);
+            let counter = field(offset_of!(Wave<L>, count));
+            if uncounted != 0 {
+                self.asm.add_wide(counter, uncounted);
+            }
+            // The handler may write rows that places depend on.
+            self.asm.store_constant(field(offset_of!(Wave<L>, places.known)), 0);
+            self.call_handlers(op, 1, at);
+            self.asm.jump_back_if(Condition::NotEqual, exit);
+            // The block counts all of them later.
+            self.asm.add_wide(counter, -uncounted - count);
+            self.load_masks();
+            end = other.is_some().then(|| self.asm.jump());
+        }
+        if let Some((jump, way)) = other {
             self.asm.land(jump);
+            self.store_dirty(&before);
+            access::go(self, way);
         }
-        let counter = field(offset_of!(Wave<L>, count));
-        if uncounted != 0 {
-            self.asm.add_wide(counter, uncounted);
+        if let Some(end) = end {
+            self.asm.land(end);
         }
-        self.call_handlers(op, 1, at);
-        self.asm.jump_back_if(Condition::NotEqual, exit);
-        // The block counts all of them later.
-        self.asm.add_wide(counter, -uncounted - count);
-        self.load_masks();
+        self.load_held(&after);
         self.asm.jump_back(to);
+    }
+
+    /// Stores the dirty registers of a state.
+    pub fn store_dirty(&mut self, registers: &Registers) {
+        for (n, row, part) in registers.dirty() {
+            let memory = self.row_memory(row, part);
+            self.asm.store_vector(self.width, memory, n);
+        }
+    }
+
+    /// Loads what registers hold in a state.
+    fn load_held(&mut self, registers: &Registers) {
+        for (n, held) in registers.held.into_iter().enumerate() {
+            match held {
+                Held::Nothing => {}
+                Held::Row(row, part) => {
+                    let memory = self.row_memory(row, part);
+                    self.asm.load_vector(self.width, n as u8, memory);
+                }
+                Held::Slot(slot) => {
+                    let memory = self.slot(slot);
+                    self.asm.broadcast(self.width, n as u8, memory);
+                }
+            }
+        }
+    }
+
+    /// Tells if an op has a template, without compiling it.
+    fn has_template(&mut self, op: &MicroOp<L>, at: u32) -> bool {
+        let (start, detours, registers) = (self.asm.offset(), self.detours.len(), self.registers);
+        let (places, values, uniform) = (self.places.clone(), self.values.clone(), self.uniform.clone());
+        let has = self.template(op, at);
+        self.asm.truncate(start);
+        self.detours.truncate(detours);
+        (self.registers, self.places, self.values, self.uniform) = (registers, places, values, uniform);
+        has
     }
 
     /// Compiles an op by its template, if it has one for what the op does.
@@ -378,7 +503,26 @@ impl<'p, const L: usize> Emitter<'p, L> {
 
     /// Calls the handlers of ops.
     fn call(&mut self, ops: &[MicroOp<L>], first: u32) {
+        self.flush();
+        self.forget_rows();
         self.count();
+        for op in ops {
+            match writes(op) {
+                Some((rows, slots)) => {
+                    if rows > 0 {
+                        self.overwritten(op.dst, rows);
+                    }
+                    if slots > 0 {
+                        self.forget_slots(op.dst, slots);
+                        self.forget_slots(op.sdst, slots);
+                    }
+                }
+                None => {
+                    self.forget();
+                    self.asm.store_constant(field(offset_of!(Wave<L>, places.known)), 0);
+                }
+            }
+        }
         self.call_handlers(ops.as_ptr() as u64, ops.len() as u32, first);
         let exit = self.asm.jump_if(Condition::NotEqual);
         self.exits.push(exit);
@@ -404,62 +548,81 @@ impl<'p, const L: usize> Emitter<'p, L> {
         self.asm.scalar_constant(Scalar::And, Gpr::Rax, 1);
     }
 
-    /// Makes jumps lead to a call of the handler of the op under way, after which the block goes on here. Vector
-    /// registers then hold nothing.
-    pub fn or_handler(&mut self, from: Vec<Jump>, op: &MicroOp<L>) {
-        self.forget_rows();
+    /// Makes jumps lead to a call of the handler of the op under way, and another one to another call, after which the block
+    /// goes on here. `before` is the state of the registers at the jumps.
+    pub fn or_handler(
+        &mut self,
+        to_handler: Vec<Jump>,
+        other: Option<(Jump, Way)>,
+        before: Registers,
+        op: &MicroOp<L>,
+    ) {
         self.detours.push(Detour {
-            from,
+            before,
+            after: self.registers,
             to: self.asm.offset(),
+            to_handler,
             op: std::ptr::from_ref(op) as u64,
             at: self.at,
             uncounted: self.uncounted,
             count: op.count as i32,
+            other,
         });
     }
 
-    // ---- places
-
-    /// The number of a place that is known.
-    pub fn place(&self, key: Key) -> Option<usize> {
-        self.places.iter().position(|known| *known == Some(key))
+    /// State of the registers.
+    pub fn registers(&self) -> Registers {
+        self.registers
     }
 
-    /// A number for a place.
-    pub fn new_place(&mut self, key: Key) -> usize {
-        let number = self.places.iter().position(Option::is_none).unwrap_or(self.victim);
-        self.victim = (number + 1) % PLACES;
-        self.places[number] = Some(key);
-        number
-    }
+    // ---- places and values
 
-    fn forget_places(&mut self, which: impl Fn(&Key) -> bool) {
-        for place in &mut self.places {
-            if place.as_ref().is_some_and(&which) {
-                *place = None;
-            }
-        }
-    }
-
-    /// Rows are written by other means than [`Self::write`].
+    /// Rows are written, in active lanes at least.
     pub fn overwritten(&mut self, first: u16, count: u16) {
-        self.forget_places(|place| place.depends_on(first, count));
-        let is_known = |row: u16| row < first || row >= first + count;
-        self.sums.retain(|sum| is_known(sum.row) && is_known(sum.root));
-    }
-
-    /// A row has become the sum of another one and a constant.
-    pub fn add_sum(&mut self, row: u16, of: u16, constant: u32) {
-        let (root, more) = self.sum(of).unwrap_or((of, 0));
-        let sum = i64::from(constant) + i64::from(more);
-        if !self.is_masked && row != root && sum < 1 << 30 {
-            self.sums.push(Sum { row, root, constant: sum as i32 });
+        let lost = self.places.lose_rows(first, count);
+        self.clear_known(lost);
+        for row in first..first + count {
+            self.values.insert(row, (self.next_value, 0));
+            self.next_value += 1;
+            self.written.push(row);
+            self.uniform.remove(&row);
         }
     }
 
-    /// The row that a row is a sum of, and the constant.
-    pub fn sum(&self, row: u16) -> Option<(u16, i32)> {
-        self.sums.iter().find(|sum| sum.row == row).map(|sum| (sum.root, sum.constant))
+    /// Clears bits of known places.
+    fn clear_known(&mut self, lost: u32) {
+        if lost != 0 {
+            self.asm.and_constant(field(offset_of!(Wave<L>, places.known)), !lost);
+        }
+    }
+
+    /// A row has become the sum of a value and constants.
+    pub fn set_sum(&mut self, row: u16, (value, sum): (Value, i32), constant: u32) {
+        let sum = i64::from(constant) + i64::from(sum);
+        if !self.is_masked && sum < 1 << 30 {
+            self.values.insert(row, (value, sum as i32));
+        }
+    }
+
+    /// The value that a row is a sum of, and the constant.
+    pub fn value(&self, row: u16) -> (Value, i32) {
+        self.values.get(&row).copied().unwrap_or((row.into(), 0))
+    }
+
+    /// The row that had a value first.
+    pub fn first_row(&self, value: Value) -> u16 {
+        value.checked_sub(NEW).map_or(value as u16, |n| self.written[n as usize])
+    }
+
+    /// A row has become the same in all lanes.
+    pub fn set_uniform(&mut self, row: u16) {
+        if !self.is_masked {
+            self.uniform.insert(row);
+        }
+    }
+
+    pub fn is_uniform(&self, row: u16) -> bool {
+        self.uniform.contains(&row)
     }
 
     /// Adds the templates' instructions to the wave's.
@@ -514,23 +677,46 @@ impl<'p, const L: usize> Emitter<'p, L> {
         Mem { base: ROWS, displacement: offset as i32 }
     }
 
-    /// Forgets all that is known of the wave.
+    /// Forgets all that is known of the wave's registers.
     fn forget(&mut self) {
         self.forget_rows();
-        self.places = [None; PLACES];
-        self.sums.clear();
+        self.places.forget();
+        self.values.clear();
+        self.next_value = NEW;
+        self.written.clear();
+        self.uniform.clear();
     }
 
-    /// Forgets what vector registers hold.
+    /// Stores dirty registers.
+    pub fn flush(&mut self) {
+        let registers = self.registers;
+        self.store_dirty(&registers);
+        self.registers.dirty = 0;
+    }
+
+    /// Stores a row's dirty registers, so that its memory can be read.
+    pub fn sync(&mut self, reg: u16) {
+        for (n, row, part) in self.registers.dirty().collect::<Vec<_>>() {
+            if row == reg {
+                let memory = self.row_memory(row, part);
+                self.asm.store_vector(self.width, memory, n);
+                self.registers.dirty &= !(1 << n);
+            }
+        }
+    }
+
+    /// Forgets what vector registers hold. None may be dirty.
     pub fn forget_rows(&mut self) {
-        self.held = [Held::Nothing; 32];
+        assert!(self.registers.dirty == 0, "rows in registers only are lost");
+        self.registers.held = [Held::Nothing; 32];
     }
 
-    /// Forgets the values of scalar slots.
-    pub fn forget_slots(&mut self) {
-        self.forget_places(Key::has_scalars);
-        for held in &mut self.held {
-            if matches!(held, Held::Slot(_)) {
+    /// Scalar slots are written.
+    pub fn forget_slots(&mut self, first: u16, count: u16) {
+        let lost = self.places.lose_slots(first, count);
+        self.clear_known(lost);
+        for held in &mut self.registers.held {
+            if matches!(held, Held::Slot(slot) if (first..first + count).contains(slot)) {
                 *held = Held::Nothing;
             }
         }
@@ -550,21 +736,33 @@ impl<'p, const L: usize> Emitter<'p, L> {
         self.now += 1;
     }
 
-    /// A vector register that no current operand is in.
+    /// A vector register that no current operand is in: an empty one, or that whose row is used last.
     pub fn fresh(&mut self) -> u8 {
-        let oldest = (0..self.width.registers()).min_by_key(|&n| match self.held[n] {
-            _ if self.used[n] == self.now => u32::MAX,
-            Held::Nothing => 0,
-            _ => self.used[n],
+        let next_use = |operand| {
+            let uses = self.uses.get(&operand).map_or(&[][..], Vec::as_slice);
+            uses.get(uses.partition_point(|&at| at <= self.at)).copied().unwrap_or(u32::MAX)
+        };
+        let last = (0..self.width.registers()).max_by_key(|&n| match self.registers.held[n] {
+            _ if self.used[n] == self.now => (0, 0),
+            Held::Nothing => (3, 0),
+            Held::Row(row, _) => (1, next_use(Operand::Row(row))),
+            Held::Slot(slot) => (1, next_use(Operand::Slot(slot))),
         });
-        let reg = oldest.unwrap_or(0);
-        self.held[reg] = Held::Nothing;
+        let reg = last.unwrap_or(0);
+        if self.registers.dirty >> reg & 1 != 0
+            && let Held::Row(row, part) = self.registers.held[reg]
+        {
+            let memory = self.row_memory(row, part);
+            self.asm.store_vector(self.width, memory, reg as u8);
+        }
+        self.registers.dirty &= !(1 << reg);
+        self.registers.held[reg] = Held::Nothing;
         self.used[reg] = self.now;
         reg as u8
     }
 
     fn find(&mut self, held: Held) -> Option<u8> {
-        let reg = self.held[..self.width.registers()].iter().position(|&other| other == held)?;
+        let reg = self.registers.held[..self.width.registers()].iter().position(|&other| other == held)?;
         self.used[reg] = self.now;
         Some(reg as u8)
     }
@@ -576,7 +774,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
             let register = self.fresh();
             let memory = self.row_memory(reg, part);
             self.asm.load_vector(self.width, register, memory);
-            self.held[usize::from(register)] = held;
+            self.registers.held[usize::from(register)] = held;
             register
         })
     }
@@ -590,7 +788,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
         self.find(held).unwrap_or_else(|| {
             let register = self.fresh();
             self.asm.broadcast(self.width, register, self.slot(src.reg));
-            self.held[usize::from(register)] = held;
+            self.registers.held[usize::from(register)] = held;
             register
         })
     }
@@ -612,7 +810,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
         }
     }
 
-    /// Writes a result from a fresh register to the active lanes of a row.
+    /// Writes a result from a fresh register to the active lanes of a row; its memory is written later.
     pub fn write(&mut self, reg: u16, part: u8, result: u8) {
         let mut result = result;
         self.overwritten(reg, 1);
@@ -622,14 +820,14 @@ impl<'p, const L: usize> Emitter<'p, L> {
             self.asm.blend(Self::active(part), old, result);
             result = old;
         }
-        for other in &mut self.held {
+        for (n, other) in self.registers.held.iter_mut().enumerate() {
             if *other == held {
                 *other = Held::Nothing;
+                self.registers.dirty &= !(1 << n);
             }
         }
-        let memory = self.row_memory(reg, part);
-        self.asm.store_vector(self.width, memory, result);
-        self.held[usize::from(result)] = held;
+        self.registers.held[usize::from(result)] = held;
+        self.registers.dirty |= 1 << result;
     }
 }
 

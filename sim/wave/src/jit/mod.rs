@@ -59,9 +59,9 @@ impl Jit {
 /// in the context.
 type Block<const L: usize> = unsafe extern "C" fn(&mut Wave<L>, &mut Group<'_>, *mut Row<L>, &mut Context<'_>) -> bool;
 
-/// Places that a block's code knows at a time.
+/// Places that a block's code knows at a time besides those that the wave keeps.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-const PLACES: usize = 16;
+const LOCAL: usize = 16;
 
 /// State of a block's code besides the wave's.
 #[repr(C)]
@@ -75,8 +75,10 @@ pub(crate) struct Context<'a> {
     /// Private memory of the wave, and its bytes for each lane.
     scratch: *mut u8,
     private_size: u32,
+    /// A mask of the second and fourth four of 16 lanes.
+    second_quads: u16,
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    places: [MaybeUninit<access::Place>; PLACES],
+    places: [MaybeUninit<access::Place>; LOCAL],
 }
 
 impl<'a> Context<'a> {
@@ -87,8 +89,9 @@ impl<'a> Context<'a> {
             generation: group.memory.generation(),
             scratch: wave.scratch.as_mut_ptr().cast(),
             private_size: group.private_size,
+            second_quads: 0xf0f0,
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            places: [const { MaybeUninit::uninit() }; PLACES],
+            places: [const { MaybeUninit::uninit() }; LOCAL],
         }
     }
 
@@ -141,6 +144,8 @@ pub(crate) struct Source<'a, const L: usize> {
     pub constants: &'a [u32],
     pub first_constant: usize,
     pub target: Target,
+    /// Vector registers of a wave that runs the program: hints where its addresses lead.
+    pub rows: &'a [Row<L>],
 }
 
 /// Executed micro-operations of a program, for each one that it has, after which it is compiled.

@@ -24,6 +24,12 @@ enum How {
     Shift(Shift),
     Compare(Condition),
     Select,
+    /// The first source, and the condition code set, if they compare so; else the second one: the opposite.
+    Choose(Condition, Condition),
+    /// The first source shifted left by so much, plus the second one. The carry out of all.
+    ShiftAdd(u8),
+    /// Bits of the first source from the lowest of these on, as many as the second number, both constants. "Not zero".
+    Field(u8, u8),
 }
 
 /// Compiles an op if there is a template for what it does. Else nothing has been emitted.
@@ -59,6 +65,21 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
         Op::SCmpLtU32 => Compare(Condition::Below),
         Op::SCmpLeU32 => Compare(Condition::BelowEqual),
         Op::SCselectB32 => Select,
+        Op::SMinI32 => Choose(Condition::Less, Condition::GreaterEqual),
+        Op::SMinU32 => Choose(Condition::Below, Condition::AboveEqual),
+        Op::SMaxI32 => Choose(Condition::GreaterEqual, Condition::Less),
+        Op::SMaxU32 => Choose(Condition::AboveEqual, Condition::Below),
+        Op::SLshl1AddU32 => ShiftAdd(1),
+        Op::SLshl2AddU32 => ShiftAdd(2),
+        Op::SLshl3AddU32 => ShiftAdd(3),
+        Op::SLshl4AddU32 => ShiftAdd(4),
+        Op::SBfeU32 if op.src[1].kind == SrcKind::Const => {
+            let (first, count) = (op.src[1].value & 31, op.src[1].value >> 16 & 0x7f);
+            if count == 0 || first + count > 32 {
+                return false;
+            }
+            Field(first as u8, count as u8)
+        }
         _ => return immediate(e, code, op),
     };
     let sources = if let Move | MoveWide = how { 1 } else { 2 };
@@ -136,8 +157,33 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
             e.asm.move_if(Condition::Equal, Gpr::Rax, Gpr::Rcx);
             e.asm.store(low, Gpr::Rax);
         }
+        Choose(first, second) => {
+            e.asm.scalar(Scalar::Cmp, Gpr::Rax, Gpr::Rcx);
+            e.asm.set(first, scc);
+            e.asm.move_if(second, Gpr::Rax, Gpr::Rcx);
+            e.asm.store(low, Gpr::Rax);
+        }
+        ShiftAdd(count) => {
+            e.asm.move_wide(Gpr::Rdx, Gpr::Rax);
+            e.asm.shift(sim_jit::Shift::Left, Gpr::Rax, count);
+            e.asm.shift(sim_jit::Shift::Right, Gpr::Rdx, 32 - count);
+            e.asm.scalar(Scalar::Add, Gpr::Rax, Gpr::Rcx);
+            e.asm.scalar_constant(Scalar::Adc, Gpr::Rdx, 0);
+            e.asm.store(low, Gpr::Rax);
+            e.asm.test(Gpr::Rdx);
+            e.asm.set(Condition::NotEqual, scc);
+        }
+        Field(first, count) => {
+            e.asm.shift(sim_jit::Shift::Left, Gpr::Rax, 32 - first - count);
+            e.asm.shift(sim_jit::Shift::Right, Gpr::Rax, 32 - count);
+            e.asm.store(low, Gpr::Rax);
+            e.asm.test(Gpr::Rax);
+            e.asm.set(Condition::NotEqual, scc);
+        }
     }
-    e.forget_slots();
+    if has_result {
+        e.forget_slots(op.dst, if is_wide { 2 } else { 1 });
+    }
     true
 }
 
@@ -165,7 +211,7 @@ fn immediate<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) 
         }
         _ => return false,
     }
-    e.forget_slots();
+    e.forget_slots(op.dst, 1);
     true
 }
 

@@ -210,7 +210,7 @@ fn compares<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>, what: Vecto
         let memory = e.lanes(op.dst, part);
         e.asm.store_mask(memory, Emitter::<L>::FREE_MASK);
     }
-    e.forget_slots();
+    e.forget_slots(op.dst, 2);
     true
 }
 
@@ -318,6 +318,11 @@ fn integer<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) ->
         _ => [0; 2],
     };
     let width = e.width;
+    let values = [0, 1].map(|n| e.value(op.src[n].reg));
+    let is_uniform = op.src[..3].iter().all(|src| match src.kind {
+        SrcKind::Vgpr => e.constant(src).is_some() || e.is_uniform(src.reg),
+        _ => true,
+    });
     for part in 0..e.parts() {
         e.next();
         let first = e.source(&op.src[0], part);
@@ -385,13 +390,16 @@ fn integer<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) ->
         }
         e.write(op.dst, part, result);
     }
+    if is_uniform {
+        e.set_uniform(op.dst);
+    }
     if let Op::VAddNcU32 = code {
         for [row, constant] in [[0, 1], [1, 0]] {
             if let Some(constant) = e.constant(&op.src[constant])
                 && op.src[row].kind == SrcKind::Vgpr
-                && op.src[row].reg != op.dst
+                && e.constant(&op.src[row]).is_none()
             {
-                e.add_sum(op.dst, op.src[row].reg, constant);
+                e.set_sum(op.dst, values[row], constant);
                 break;
             }
         }
@@ -426,7 +434,7 @@ fn low_halves<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>) -> bool {
     }
     let selector = e.slot(op.src[2].reg);
     e.asm.compare_constant(selector, 0x0504_0100);
-    let jump = e.asm.jump_if(Condition::NotEqual);
+    let (before, jump) = (e.registers(), e.asm.jump_if(Condition::NotEqual));
     let width = e.width;
     for part in 0..e.parts() {
         e.next();
@@ -438,7 +446,7 @@ fn low_halves<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>) -> bool {
         e.asm.vector(width, v::OR, result, result, Rm::Reg(more));
         e.write(op.dst, part, result);
     }
-    e.or_handler(vec![jump], op);
+    e.or_handler(vec![jump], None, before, op);
     true
 }
 
@@ -447,10 +455,11 @@ fn first_lane<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>) -> bool {
     if e.is_masked || op.src[0].kind != SrcKind::Vgpr || usize::from(op.dst) >= slot::NULL {
         return false;
     }
+    e.sync(op.src[0].reg);
     let from = e.row_memory(op.src[0].reg, 0);
     e.asm.scalar_mem(Scalar::Mov, Gpr::Rax, from);
     let to = e.slot(op.dst);
     e.asm.store(to, Gpr::Rax);
-    e.forget_slots();
+    e.forget_slots(op.dst, 1);
     true
 }
