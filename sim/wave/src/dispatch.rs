@@ -9,10 +9,11 @@
 use crate::count::Count;
 use crate::debug::Debugger;
 use crate::fault::{Access, Fault, FaultKind};
+use crate::hardware::lds_bytes;
 use crate::hardware::slot;
 use crate::journal::Journal;
 use crate::kernel::{Code, Kernel};
-use crate::launch::{Counters, Launch, MAX_WORKGROUP, Observers, Watch, lds_bytes};
+use crate::launch::{Counters, Launch, MAX_WORKGROUP, Observers, Watch};
 use crate::memory::{Memory, Translator};
 use crate::micro_op::Stop;
 use crate::observer::{Held, NoObserver, Observer};

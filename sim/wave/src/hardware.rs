@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Numbers that kernels see: scalar registers, bits of MODE, places in the flat address space.
 
+use sim_isa::Target;
+
 /// Slots in `Wave::s`, numbered as scalar operands are encoded (RDNA3 ISA, table "Scalar operands").
 pub(crate) mod slot {
     pub const SGPRS: usize = 106;
@@ -46,3 +48,17 @@ pub(crate) const FLAT_SCRATCH_BASE: u32 = 0x0800_0000;
 pub(crate) const PRIVATE_BUFFER: [u64; 2] =
     [PRIVATE_BUFFER_BASE | 1 << 63, 0xffff_ffff | (1 << 23 | 3 << 21 | 1 << 19 | 4 << 15 | 7 << 12) << 32];
 pub(crate) const PRIVATE_BUFFER_BASE: u64 = 0x8000_0000_0000;
+
+/// Bytes of LDS that a workgroup may have.
+pub const fn lds_bytes(target: Target) -> u32 {
+    match target {
+        Target::Gfx950 => 160 << 10,
+        Target::Gfx1250 => 320 << 10,
+        _ => 64 << 10,
+    }
+}
+
+/// The bits of M0 that are an address in LDS: as many as there is LDS for.
+pub(crate) const fn lds_mask(target: Target) -> u32 {
+    lds_bytes(target).next_power_of_two() - 1
+}

@@ -10,7 +10,6 @@ use crate::sanitizer::Checks;
 use crate::steps::TakeSteps;
 use crate::trace::Listener;
 use hsa_abi::KernelDispatchPacket;
-use sim_isa::Target;
 use std::sync::atomic::AtomicBool;
 
 /// Parameters of a kernel's run.
@@ -112,20 +111,6 @@ pub struct Counters {
     pub workgroups: u64,
     /// Waves run.
     pub waves: u64,
-}
-
-/// Bytes of LDS that a workgroup may have.
-pub const fn lds_bytes(target: Target) -> u32 {
-    match target {
-        Target::Gfx950 => 160 << 10,
-        Target::Gfx1250 => 320 << 10,
-        _ => 64 << 10,
-    }
-}
-
-/// The bits of M0 that are an address in LDS: as many as there is LDS for.
-pub(crate) const fn lds_mask(target: Target) -> u32 {
-    lds_bytes(target).next_power_of_two() - 1
 }
 
 /// Work-items that a workgroup may have.

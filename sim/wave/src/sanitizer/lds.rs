@@ -66,7 +66,7 @@ impl Access {
         }
         if inst.mem.lds || inst.op.has(Flags::TO_LDS) {
             return Some(Access {
-                place: Place::Lanes(crate::launch::lds_mask(inst.target)),
+                place: Place::Lanes(crate::hardware::lds_mask(inst.target)),
                 offsets: [Some(offset), None],
                 bytes: width(inst.op)?.max(4),
                 writes: true,
