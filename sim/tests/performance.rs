@@ -455,14 +455,14 @@ fn unknown_registers_and_events_stop_the_queue() {
         let copy = |register| packet(COPY_DATA, &[2 << 8 | 4, register, 0, low(memory), high(memory)]);
         let wide = packet(COPY_DATA, &[2 << 8 | 1 << 16, SQ_PERFCOUNTER0_LO, 0, low(memory), high(memory)]);
         let cases = [
-            (0, vec![set(0xd000, 1)], "SET_UCONFIG_REG: register 0xd000 is no performance register of Gfx11"),
-            (0, vec![set(SQ_PERFCOUNTER_MASK, 1)], "register 0xd9e1 is no performance register"),
+            (0, vec![set(0xd000, 1)], "SET_UCONFIG_REG: register 0xd000 is not a performance register of Gfx11"),
+            (0, vec![set(SQ_PERFCOUNTER_MASK, 1)], "register 0xd9e1 is not a performance register"),
             (0, vec![set(SQ_PERFCOUNTER0_LO, 1)], "register 0xd1c0 is only read"),
             (0, vec![set(SQ_PERFCOUNTER0_SELECT + 2, 77)], "SQ_PERFCOUNTER2_SELECT 0x0000004d (event 77)"),
             (0, vec![set(SQ_PERFCOUNTER0_SELECT, 4 | 1 << 20)], "SQ_PERFCOUNTER0_SELECT 0x00100004"),
             (0, vec![set(SPI_PERFCOUNTER0_SELECT, 4)], "SPI_PERFCOUNTER0_SELECT 0x00000004 (event 4)"),
             (0, vec![set(SPI_PERFCOUNTER0_SELECT, 46 | 1 << 10)], "SPI_PERFCOUNTER0_SELECT 0x0000042e"),
-            (0, vec![set(SPI_PERFCOUNTER0_SELECT + 4, 46)], "register 0xd984 is no performance register"),
+            (0, vec![set(SPI_PERFCOUNTER0_SELECT + 4, 46)], "register 0xd984 is not a performance register"),
             (0, vec![set(CP_PERFMON_CNTL, 3)], "CP_PERFMON_CNTL 0x3"),
             (0, vec![set(GRBM_GFX_INDEX, 0), set(SQ_PERFCOUNTER_CTRL, 1)], "written for a part of a die"),
             (0, vec![packet(SET_UCONFIG_REG, &[0x3fff, 0, 0])], "leaves their range"),
@@ -471,7 +471,7 @@ fn unknown_registers_and_events_stop_the_queue() {
             (0, vec![set(GRBM_GFX_INDEX, 6 << 16), copy(SQ_PERFCOUNTER0_LO)], "none of 6 shader engines"),
             (0, vec![set(GRBM_GFX_INDEX, 2 << 8), copy(SQ_PERFCOUNTER0_LO)], "none of 2 shader arrays"),
             (0, vec![set(GRBM_GFX_INDEX, 4 << 2), copy(SQ_PERFCOUNTER0_LO)], "none of 4 work-group processors"),
-            (0, vec![copy(SQ_PERFCOUNTER0_LO + 1)], "register 0xd1c1 is no performance register"),
+            (0, vec![copy(SQ_PERFCOUNTER0_LO + 1)], "register 0xd1c1 is not a performance register"),
             (0, vec![copy(CP_PERFMON_CNTL)], "COPY_DATA: register 0xd808 is only written"),
             (0, vec![wide], "COPY_DATA from source 0"),
             (1, vec![set(SQ_PERFCOUNTER0_SELECT, 0x0f0f_f005)], "event 5"),
@@ -479,14 +479,14 @@ fn unknown_registers_and_events_stop_the_queue() {
             (1, vec![set(GRBM_GFX_INDEX, 0), copy(SQ_PERFCOUNTER0_LO)], "from several dies to one place"),
             (1, vec![set(TA_PERFCOUNTER0_SELECT, 52 | 1 << 8)], "TA_PERFCOUNTER0_SELECT 0x00000134"),
             (1, vec![set(TCP_PERFCOUNTER0_SELECT + 5, 4)], "TCP_PERFCOUNTER3_SELECT 0x00000004 (event 4)"),
-            (1, vec![set(TCP_PERFCOUNTER0_SELECT + 3, 60)], "register 0xdb43 is no performance register"),
+            (1, vec![set(TCP_PERFCOUNTER0_SELECT + 3, 60)], "register 0xdb43 is not a performance register"),
             (1, vec![set(GRBM_GFX_INDEX, 5 << 29 | 16), set(TA_PERFCOUNTER0_SELECT, 52)], "names none of 16 instances"),
             (
                 1,
                 vec![set(GRBM_GFX_INDEX, 1 << 29), set(TA_PERFCOUNTER0_SELECT, 52)],
                 "none of 16 instances in all shader",
             ),
-            (0, vec![set(TA_PERFCOUNTER0_SELECT, 52)], "register 0xdac0 is no performance register of Gfx11"),
+            (0, vec![set(TA_PERFCOUNTER0_SELECT, 52)], "register 0xdac0 is not a performance register of Gfx11"),
             (2, vec![set(GRBM_GFX_INDEX, 0)], "this GPU's performance registers are not known"),
         ];
         for (agent, commands, text) in cases {

@@ -242,7 +242,7 @@ fn malformed_commands_stop_the_queue() {
         let (lo, hi) = (low(memory), high(memory));
         let cases = [
             (vec![0], "packet of type 0"),
-            (packet(SET_UCONFIG_REG, &[0, 0]), "SET_UCONFIG_REG: register 0xc000 is no performance register"),
+            (packet(SET_UCONFIG_REG, &[0, 0]), "SET_UCONFIG_REG: register 0xc000 is not a performance register"),
             (packet(0xab, &[0]), "opcode 0xab is not supported"),
             (vec![3 << 30 | 9 << 16 | WRITE_DATA << 8, 0], "WRITE_DATA of 11 dwords goes beyond the end"),
             (vec![3 << 30 | NOP << 8 | 1, 0], "NOP with bits 0x1"),
@@ -260,8 +260,8 @@ fn malformed_commands_stop_the_queue() {
             (packet(EVENT_WRITE, &[0x2c]), "EVENT_WRITE of event 0x2c"),
             (packet(ACQUIRE_MEM, &[1, 2, 3, 4, 5, 6]), "of another GPU generation"),
             (packet(SET_SH_REG, &[0x3ff, 0, 0]), "leaves their range"),
-            (packet(SET_SH_REG, &[0x214, 0]), "SET_SH_REG of 0x2e14, which is no register of compute shaders"),
-            (packet(SET_SH_REG, &[0x22d, 0]), "SET_SH_REG of 0x2e2d, which is no register of compute shaders"),
+            (packet(SET_SH_REG, &[0x214, 0]), "SET_SH_REG of 0x2e14, which is not a register of compute shaders"),
+            (packet(SET_SH_REG, &[0x22d, 0]), "SET_SH_REG of 0x2e2d, which is not a register of compute shaders"),
             (packet(INDIRECT_BUFFER, &[lo, hi, 1 << 23]), "INDIRECT_BUFFER is not supported"),
             (packet(DISPATCH_DIRECT, &[1, 1, 1, 0]), "dispatch initiator 0x0"),
             (packet(DISPATCH_DIRECT, &[1, 1, 1, 1]), "needs register 0x2e0d"),
@@ -293,7 +293,7 @@ fn malformed_envelopes_stop_the_queue() {
         let cases: [(AmdPm4IbPacket, &str); 6] = [
             (with(&|packet| packet.dw_cnt_remain = 9), "9 remaining dwords"),
             (with(&|packet| packet.reserved[3] = 1), "reserved fields"),
-            (with(&|packet| packet.ib_jump_command[0] = 0), "no INDIRECT_BUFFER"),
+            (with(&|packet| packet.ib_jump_command[0] = 0), "not an INDIRECT_BUFFER"),
             (with(&|packet| packet.ib_jump_command[3] = 2), "valid bit"),
             (with(&|packet| packet.ib_jump_command[3] = 1 << 23), "of no dwords"),
             (with(&|packet| packet.ib_jump_command[3] |= 1 << 20), "INDIRECT_BUFFER with bits 0x100000"),

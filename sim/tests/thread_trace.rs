@@ -235,9 +235,9 @@ fn what_traces_have_not_stops_the_queue() {
         let copy = |register| packet(COPY_DATA, &[2 << 8 | 4, register, 0, low(memory), high(memory)]);
         let (gfx9, gfx11) = (gfx9::SQ_THREAD_TRACE_MODE, gfx11::SQ_THREAD_TRACE_CTRL);
         let cases = [
-            (0, vec![set(gfx9, 0)], "register 0xc336 is no performance register"),
-            (1, vec![set(gfx11, 0)], "register 0xd9ec is no performance register"),
-            (2, vec![set(gfx11, 0)], "register 0xd9ec is no performance register"),
+            (0, vec![set(gfx9, 0)], "register 0xc336 is not a performance register"),
+            (1, vec![set(gfx11, 0)], "register 0xd9ec is not a performance register"),
+            (2, vec![set(gfx11, 0)], "register 0xd9ec is not a performance register"),
             (0, vec![set(gfx11, 1)], "a thread trace begins that has no buffer"),
             (0, vec![set(gfx11::SQ_THREAD_TRACE_STATUS, 1)], "is only read"),
             (0, vec![set(GRBM_GFX_INDEX, 0), set(gfx11, 0)], "names a part of a shader engine"),

@@ -364,7 +364,7 @@ impl DeviceAllocator {
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32 => {
                 return Err(status!(UNIMPLEMENTED, "importing OPAQUE_WIN32 buffers is not supported"));
             }
-            other => return Err(status!(INVALID_ARGUMENT, "{other} is no type of external buffers")),
+            other => return Err(status!(INVALID_ARGUMENT, "{other} is not a type of external buffers")),
         };
         let imported = Params { type_: buffer.memory_type().bits(), ..params };
         self.trace(&buffer, buffer.size(), true, &imported, self.heaps.gpu_of(buffer.affinity()));
@@ -483,7 +483,7 @@ impl DeviceAllocator {
             kind => {
                 return Err(status!(
                     INVALID_ARGUMENT,
-                    "{device:p} is no memory that HSA allocated (pointer type {kind:?})"
+                    "{device:p} is not memory that HSA allocated (pointer type {kind:?})"
                 ));
             }
         }
@@ -550,7 +550,7 @@ impl DeviceAllocator {
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD | raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32 => {
                 return Err(status!(UNIMPLEMENTED, "exporting buffers as OPAQUE_FD or OPAQUE_WIN32 is not supported"));
             }
-            other => return Err(status!(INVALID_ARGUMENT, "{other} is no type of external buffers")),
+            other => return Err(status!(INVALID_ARGUMENT, "{other} is not a type of external buffers")),
         }
         out.set(external);
         Ok(())

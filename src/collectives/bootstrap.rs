@@ -239,7 +239,7 @@ impl Environment {
             let number = text.trim().parse();
             number
                 .map(Some)
-                .map_err(|_| status!(INVALID_ARGUMENT, "the variable {name} is '{text}', which is no number"))
+                .map_err(|_| status!(INVALID_ARGUMENT, "the variable {name} is '{text}', which is not a number"))
         };
         let mut found = Self::default();
         for (rank, count) in RANKS {

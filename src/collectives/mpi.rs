@@ -109,7 +109,8 @@ struct Mpi {
 impl Mpi {
     /// The interface of a library.
     fn of(library: Library, name: &str) -> Result<Self> {
-        let unusable = |error: &dyn std::fmt::Display| status!(UNAVAILABLE, "{name} is no usable MPI library: {error}");
+        let unusable =
+            |error: &dyn std::fmt::Display| status!(UNAVAILABLE, "{name} is not a usable MPI library: {error}");
         let symbols = Symbols::load(&library).map_err(|error| unusable(&error))?;
         // SAFETY: only the addresses of the two symbols are used.
         let address =
@@ -452,7 +453,7 @@ impl Poller {
         let head = bytes.first_chunk::<HEAD_BYTES>().and_then(Frame::read_head);
         let Some((key, _)) = head.filter(|(key, size)| size + HEAD_BYTES == bytes.len() && key.source == sender as u32)
         else {
-            return Err(status!(INTERNAL, "a message of {length} bytes from rank {sender} by MPI is no frame"));
+            return Err(status!(INTERNAL, "a message of {length} bytes from rank {sender} by MPI is not a frame"));
         };
         bytes.drain(..HEAD_BYTES);
         arrive(&self.mailbox, key, bytes);

@@ -149,7 +149,7 @@ impl Sources {
     /// The only place of a change.
     fn place(&self, mutant: &Mutant) -> Result<Place<'_>> {
         let code = tokens(&mutant.code).map_err(|error| {
-            Error::setup(format!("the code of the mutant '{}' is no Rust code: {error}", mutant.name))
+            Error::setup(format!("the code of the mutant '{}' is not Rust code: {error}", mutant.name))
         })?;
         let is_named = |function: &Function| function.is_named(&mutant.function);
         let sources = self.sources.iter().filter(|source| source.functions.iter().any(is_named));
@@ -479,7 +479,7 @@ mod tests {
         assert!(error(&file, mutant(0, "h", "g();", "")).contains("elsewhere: \n  a::f (src/a.rs:2)"));
         assert!(error(&file, mutant(0, "b::f", "i();", "")).contains("functions of this name: \n  a::f (src/a.rs:1)"));
         assert!(error(&file, mutant(0, "i", "i();", "")).contains("functions of this name: none"));
-        assert!(error(&file, mutant(0, "f", "g(", "")).contains("no Rust code"));
+        assert!(error(&file, mutant(0, "f", "g(", "")).contains("not Rust code"));
     }
 
     #[test]

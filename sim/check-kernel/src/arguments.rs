@@ -93,7 +93,7 @@ impl FromStr for Given {
         }
         let (of, ty) = Type::named(kind)
             .ok_or_else(|| format!("no type {kind}; there are {}, bytes, buffer, npy and local", Type::names()))?;
-        let bytes = ty.parse(rest).ok_or_else(|| format!("{rest} is no {of}"))?;
+        let bytes = ty.parse(rest).ok_or_else(|| format!("{rest} is not of type {of}"))?;
         Ok(Self::Value { of, bytes })
     }
 }
@@ -147,7 +147,7 @@ impl FromStr for Content {
                 Some(("npy", path)) => Self::Npy(path.into()),
                 Some((kind, numbers)) if Type::named(kind).is_some() => {
                     let (of, ty) = Type::named(kind).unwrap_or(("u8", Type::U8));
-                    let parse = |text: &str| ty.parse(text).ok_or_else(|| format!("{text} is no {of}"));
+                    let parse = |text: &str| ty.parse(text).ok_or_else(|| format!("{text} is not of type {of}"));
                     Self::Repeated(numbers.split(',').map(parse).collect::<Result<Vec<_>, _>>()?.concat())
                 }
                 _ => {

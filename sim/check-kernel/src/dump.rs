@@ -35,7 +35,7 @@ enum To {
 }
 
 fn argument(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("{text} is no number of an argument"))
+    text.parse().map_err(|_| format!("{text} is not the number of an argument"))
 }
 
 fn type_named(name: &str) -> Result<Type, String> {
@@ -68,7 +68,7 @@ impl FromStr for Dump {
 pub fn check(option: &str, argument: usize, given: &[Given]) -> Result<(), String> {
     match given.get(argument) {
         Some(Given::Buffer { .. } | Given::Alias { .. }) => Ok(()),
-        Some(_) => Err(format!("{option}: argument {argument} is no buffer")),
+        Some(_) => Err(format!("{option}: argument {argument} is not a buffer")),
         None => Err(format!("{option}: there is no argument {argument}")),
     }
 }
@@ -147,7 +147,7 @@ impl FromStr for Expect {
         // A list of numbers, else a content as that of a buffer.
         let content = format!("{name}:{wanted}").parse().or_else(|_| wanted.parse::<Content>())?;
         if content == Content::Undefined {
-            return Err("undefined is no expectation".into());
+            return Err("undefined contents cannot be expected".into());
         }
         Ok(Self { argument, ty, content })
     }

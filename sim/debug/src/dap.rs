@@ -46,7 +46,7 @@ fn receive(input: &mut impl BufRead) -> io::Result<Option<Json>> {
             header => {
                 if let Some(text) = header.strip_prefix("Content-Length:") {
                     let count = text.trim().parse().ok().filter(|count| *count <= MOST);
-                    length = Some(count.ok_or_else(|| wrong("Content-Length is no number up to 16777216"))?);
+                    length = Some(count.ok_or_else(|| wrong("Content-Length is not a number up to 16777216"))?);
                 }
             }
         }

@@ -38,7 +38,7 @@ impl Form {
             "b" | "bf16" => Self::Brain,
             _ => {
                 return Err(format!(
-                    "{text:?} is no form; there are x (hex), u (u32), d (i32), f (f32), h (f16), b (bf16)"
+                    "{text:?} is not a format; there are x (hex), u (u32), d (i32), f (f32), h (f16), b (bf16)"
                 ));
             }
         })
@@ -206,7 +206,7 @@ pub fn number(text: &str) -> Result<u64, String> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| format!("{text:?} is no number"))
+    parsed.map_err(|_| format!("{text:?} is not a number"))
 }
 
 fn term(text: &str) -> Result<Term, String> {

@@ -207,7 +207,7 @@ fn check_version(name: &str, version: c_int) -> Result<()> {
     // Before 2.9 the minor version had two digits, and the major one a single digit in front.
     let (major, minor) = if version < 10000 { (version / 1000, version / 100 % 10) } else { (2, version / 100 % 100) };
     let found = match version {
-        0 => "is no RCCL: it lacks ncclGetVersion".to_owned(),
+        0 => "is not RCCL: it lacks ncclGetVersion".to_owned(),
         _ => format!("is RCCL {major}.{minor}"),
     };
     Err(status!(
@@ -242,7 +242,7 @@ mod tests {
         assert!(missing.contains("librccl-missing.so.1:") && missing.contains("collective_engine=tcp"), "{missing}");
         // A library that every system has, and that is not RCCL.
         let other = load(&["libm.so.6"]);
-        assert!(other.contains("libm.so.6 is no RCCL"), "{other}");
+        assert!(other.contains("libm.so.6 is not RCCL"), "{other}");
         let old = |version| check_version("librccl.so.1", version).unwrap_err().to_string();
         assert!(old(2708).contains("is RCCL 2.7;"), "{}", old(2708));
         assert!(old(21212).contains("is RCCL 2.12;"), "{}", old(21212));

@@ -43,7 +43,7 @@ impl CheckConfig {
                 CHECKS.iter().filter(|(known, _, in_all)| *known == name || name == "all" && *in_all).collect();
             if chosen.is_empty() {
                 let names = CHECKS.map(|(name, ..)| name).join(", ");
-                return Err(format!("{name:?} is no check; there are {names} and all"));
+                return Err(format!("{name:?} is not a check; there are {names} and all"));
             }
             for (name, ..) in chosen {
                 set.wait |= *name == "wait";
@@ -82,7 +82,7 @@ mod tests {
         let unknown = of("wiat").unwrap_err();
         assert_eq!(
             unknown,
-            "\"wiat\" is no check; there are wait, sync, race, equal, hazard, bounds, clamp, init, result and all"
+            "\"wiat\" is not a check; there are wait, sync, race, equal, hazard, bounds, clamp, init, result and all"
         );
         assert!(of("").is_err());
     }

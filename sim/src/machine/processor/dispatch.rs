@@ -84,7 +84,7 @@ pub fn dispatch(
     let kernel = kernel.ok_or_else(|| {
         Failure::new(
             HsaStatus::ERROR_INVALID_CODE_OBJECT,
-            format!("packet {id}: kernel object {:#x} is no kernel of a frozen executable", packet.kernel_object),
+            format!("packet {id}: kernel object {:#x} is not a kernel of a frozen executable", packet.kernel_object),
         )
     })?;
     check(machine, queue, packet, &kernel)?;

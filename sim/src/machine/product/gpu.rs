@@ -108,7 +108,7 @@ fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, Str
     let target = match settings.iter().rev().find_map(|setting| setting.trim().strip_prefix("product=")) {
         Some(model) => target::products(name).find(|target| target.model() == model).ok_or_else(|| {
             let models: Vec<_> = target::products(name).map(TargetInfo::model).collect();
-            format!("'{model}' is no product of {name}; known products: {}", models.join(", "))
+            format!("'{model}' is not a product of {name}; known products: {}", models.join(", "))
         })?,
         None => first,
     };
@@ -129,7 +129,7 @@ fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, Str
     for setting in settings {
         let wrong = || {
             let known = SETTINGS.iter().map(|known| format!("\n  {} = {}", known.name, known.help()));
-            format!("'{setting}' of {name} is no setting; accepted:{}", known.collect::<String>())
+            format!("'{setting}' of {name} is not a setting; accepted:{}", known.collect::<String>())
         };
         let (key, value) = setting.trim().split_once('=').ok_or_else(wrong)?;
         let number = || value.parse::<u32>().ok().filter(|number| *number > 0).ok_or_else(wrong);

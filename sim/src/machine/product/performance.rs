@@ -243,7 +243,7 @@ impl Plan {
             SQ_PERFCOUNTER_CTRL2 => Ok(Register::Force),
             SQ_PERFCOUNTER_MASK if self.generation == Generation::Gfx9 => Ok(Register::Mask),
             RLC_PERFMON_CLK_CNTL if self.generation == Generation::Gfx9 => Ok(Register::Clock),
-            _ => Err(format!("register {register:#x} is no performance register of {:?}", self.generation)),
+            _ => Err(format!("register {register:#x} is not a performance register of {:?}", self.generation)),
         }
     }
 

@@ -285,7 +285,8 @@ impl ThreadTrace {
                 die.index = value;
                 continue;
             }
-            let kind = plan.register(register).ok_or_else(|| format!("register {register:#x} is none of traces"))?;
+            let kind =
+                plan.register(register).ok_or_else(|| format!("register {register:#x} is not a register of traces"))?;
             for engine in &mut die.engines[plan.engines_at(die.index)?] {
                 let name = |text: &str| format!("register {register:#x} of thread traces {text}");
                 match kind {
@@ -328,7 +329,8 @@ impl ThreadTrace {
     /// of several engines; the result is the OR of their bits.
     pub fn read(&self, selected: u32, register: u32) -> Result<u32, String> {
         let plan = self.plan.as_ref().ok_or("this GPU's thread traces are not known")?;
-        let kind = plan.register(register).ok_or_else(|| format!("register {register:#x} is none of traces"))?;
+        let kind =
+            plan.register(register).ok_or_else(|| format!("register {register:#x} is not a register of traces"))?;
         let mut value = None;
         for (_, die) in self.dies.lock().iter().enumerate().filter(|(number, _)| selected >> number & 1 != 0) {
             for engine in &die.engines[plan.engines_at(die.index)?] {

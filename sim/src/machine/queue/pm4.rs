@@ -257,7 +257,7 @@ pub fn jump(command: [u32; 4]) -> Result<IndirectBuffer, String> {
     const VALID: u32 = 1 << 23;
     let [header, low, high, control] = command;
     if header >> 30 != 3 || header >> 8 & 0xff != INDIRECT_BUFFER || header >> 16 & 0x3fff != 2 {
-        return Err(format!("the jump {header:#010x} is no INDIRECT_BUFFER packet of 4 dwords"));
+        return Err(format!("the jump {header:#010x} is not an INDIRECT_BUFFER packet of 4 dwords"));
     }
     if control & VALID == 0 {
         return Err("INDIRECT_BUFFER does not have its valid bit".into());
@@ -345,7 +345,7 @@ fn command(opcode: u32, name: &str, body: &[u32], gfx9: bool) -> Result<Command,
             let unknown = (first..).take(values.len()).find(|register| register_name(*register, gfx9).is_none());
             match unknown {
                 None => Ok(Command::Registers(first, values.to_vec())),
-                Some(register) => Err(format!("{name} of {register:#x}, which is no register of compute shaders")),
+                Some(register) => Err(format!("{name} of {register:#x}, which is not a register of compute shaders")),
             }
         }
         (SET_UCONFIG_REG, &[offset, ref values @ ..]) if !values.is_empty() => {

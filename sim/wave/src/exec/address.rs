@@ -415,7 +415,7 @@ fn private<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>) -> Result<Lanes,
     let base = wave.slot64(resource.reg as usize) & 0xffff_ffff_ffff;
     let start = base.wrapping_sub(PRIVATE_BUFFER_BASE).wrapping_add(u64::from(wave.s32(scalar)));
     if !start.is_multiple_of(4 * L as u64) || start > u64::from(u32::MAX) {
-        let what = format!("swizzled buffer access at {base:#x} plus {:#x}, which is no scratch", wave.s32(scalar));
+        let what = format!("swizzled buffer access at {base:#x} plus {:#x}, which is not scratch", wave.s32(scalar));
         return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
     }
     let base = ((start / L as u64) as u32).wrapping_add(op.mem.offset as u32);
