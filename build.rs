@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Makes the bindings to IREE's runtime (`src/ffi/raw.rs`) and compiles the
+//! Build script of the crate `amdgpu-ffi`: makes the bindings to IREE's runtime (`src/ffi/raw.rs`) and compiles the
 //! C file that holds out-of-line copies of its static inline functions.
 //!
 //! Input: the tree that `build_support::find_tree` finds; with the feature `standalone`, what `crates/iree-runtime` has
@@ -26,12 +26,14 @@ fn main() {
 }
 
 fn run() -> Result<(), String> {
-    let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    // The crate is in `src/ffi`.
+    let manifest_dir = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    let root = manifest_dir.ancestors().nth(2).ok_or("the crate is two folders deep")?;
     let out_dir = PathBuf::from(variable("OUT_DIR")?);
     let wrapper = root.join("wrapper.h");
     println!("cargo::rerun-if-changed={}", wrapper.display());
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=build_support");
+    println!("cargo::rerun-if-changed={}", root.join("build.rs").display());
+    println!("cargo::rerun-if-changed={}", root.join("build_support").display());
 
     // Flags of rustc's: this sanitizer is told of memory that is kept for later.
     println!("cargo::rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
@@ -39,7 +41,7 @@ fn run() -> Result<(), String> {
     emit_cfg("address_sanitizer", flags.contains("sanitizer=address"));
 
     let is_standalone = cfg!(feature = "standalone");
-    let config = if is_standalone { standalone_config(&root)? } else { Config::from_environment(&root)? };
+    let config = if is_standalone { standalone_config(root)? } else { Config::from_environment(root)? };
     let inlines = out_dir.join("inlines.c");
     let bindings = generate(&config, &wrapper, &inlines)?;
     emit_cfg("iree_command_buffer_flush", has_flush_slots(&bindings));
@@ -54,7 +56,7 @@ fn run() -> Result<(), String> {
         .map_err(|error| format!("writing {}: {error}", bindings_path.display()))?;
 
     let mut compiler = config.compiler();
-    compiler.include(&root).file(&inlines).opt_level(2);
+    compiler.include(root).file(&inlines).opt_level(2);
     if is_traced {
         let macros = root.join("src/ffi/tracing.c");
         println!("cargo::rerun-if-changed={}", macros.display());

@@ -121,6 +121,11 @@ endif()
 if(IREE_ENABLE_TSAN)
   list(APPEND _CARGO_ARGS -Zbuild-std)
 endif()
+# Calls between the driver's crates shall cost no more than calls in one crate
+# (docs/design/architecture.md). A sanitizer's cost is far above that.
+if(NOT _SANITIZER)
+  list(APPEND _CARGO_ENV "CARGO_PROFILE_RELEASE_LTO=thin")
+endif()
 if(_TRIPLE)
   list(APPEND _CARGO_ARGS --target ${_TRIPLE})
   set(_CARGO_RELEASE "${_CARGO_DIR}/${_TRIPLE}/release")

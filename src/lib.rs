@@ -14,17 +14,16 @@
 compile_error!("amdgpu_rs needs `panic = \"unwind\"`: a panic must not end the program that loaded the driver");
 
 mod api;
-mod collectives;
 mod core;
-// Public for programs with the feature `standalone` and for `tests/`, which call IREE through it.
-pub mod ffi;
-mod hsa;
-mod ring;
 #[cfg(feature = "standalone")]
 mod standalone;
-mod sync;
 #[cfg(test)]
 mod testing;
+
+// The layers below. `ffi` is public for programs with the feature `standalone` and for `tests/`, which call IREE
+// through it.
+pub use amdgpu_ffi as ffi;
+use {amdgpu_collectives as collectives, amdgpu_hsa as hsa, amdgpu_ring as ring};
 
 pub use crate::api::allocator::{SharedMemory, iree_hal_amdgpu_rs_buffer_attach, iree_hal_amdgpu_rs_buffer_share};
 pub use crate::api::driver::iree_hal_amdgpu_rs_driver_create;

@@ -2,9 +2,6 @@
 
 //! The driver in programs that link IREE's runtime through this crate.
 
-// Links it.
-use iree_runtime as _;
-
 use crate::ffi::{Result, iree, raw};
 
 /// Adds the driver to IREE's registry of this process, under the names `amdgpu_rs` and `amdgpu`. To be called once in a

@@ -12,7 +12,7 @@ use crate::core::queue::semaphore::timeline;
 use crate::ffi::{self, Allocator, BufferHandle, Result, SemaphoreRef, iree, raw};
 use crate::iree_hal_amdgpu_rs_driver_create;
 
-pub(crate) use rig::{LIBRARY_VARIABLE, List, Rig, library_path, map_read, params, wait};
+pub(crate) use rig::{List, Rig, map_read, params, wait};
 
 /// The first queue of the rig's device after an operation, and the semaphore that the operation has signaled to 1.
 pub(crate) fn queue(rig: &Rig) -> (Arc<Queue>, SemaphoreRef) {

@@ -3,6 +3,7 @@
 
 mod support;
 
+use amdgpu_rs::ffi::vtable::{BufferCommand, CACHE_COMMANDS};
 use amdgpu_rs::ffi::{Code, QUEUE_AFFINITY_ANY, Result, WHOLE_BUFFER, iree, raw, strings};
 use support::recording::{Mode, Recording, direct, indirect};
 use support::{Rig, passes_alone, wait, workgroups};
@@ -163,11 +164,6 @@ fn every_barrier_orders_what_is_around_it() {
     assert!(rig.read(&buffers[barriers.len()], 0, LENGTH) == [7; LENGTH], "a copy overtook what it depends on");
 }
 
-type BufferCommand = unsafe extern "C" fn(
-    *mut raw::iree_hal_command_buffer_t,
-    raw::iree_hal_buffer_ref_t,
-) -> *mut raw::iree_status_handle_t;
-
 unsafe extern "C" fn advise(
     recording: *mut raw::iree_hal_command_buffer_t,
     target: raw::iree_hal_buffer_ref_t,
@@ -179,20 +175,14 @@ unsafe extern "C" fn advise(
 /// Advice, flushes and invalidations: between commands they change nothing, and they keep to their buffers.
 #[test]
 fn hints_and_cache_maintenance_are_accepted_for_what_exists() {
-    let commands: &[BufferCommand] = &[
-        advise,
-        #[cfg(iree_command_buffer_flush)]
-        raw::iree_hal_command_buffer_flush_buffer,
-        #[cfg(iree_command_buffer_flush)]
-        raw::iree_hal_command_buffer_invalidate_buffer,
-    ];
+    let commands = [&[advise as BufferCommand], CACHE_COMMANDS].concat();
     let rig = Rig::new();
     let (a, b, done) = (rig.buffer(64), rig.buffer(64), rig.semaphore());
     for mode in [Mode::Reusable, Mode::Unvalidated] {
         let recording = Recording::begin(&rig, mode, 1);
         recording.fill(direct(&a, 0, 64), 5).unwrap();
         recording.barrier();
-        for command in commands {
+        for command in &commands {
             // SAFETY: live objects.
             let command = |target| unsafe { iree!(command(recording.as_ptr(), target)) };
             command(direct(&a, 0, 64)).unwrap();

@@ -209,7 +209,7 @@ fn deferred_operations_say_so() {
     wait(&done, 1).unwrap();
     rig.fill(1, &[(&done, 1)], &[(&done, 2)], &buffer, (0, 4), &[1]).unwrap();
     wait(&done, 2).unwrap();
-    gate.borrow().fail(amdgpu_rs::status!(ABORTED, "on purpose"));
+    gate.borrow().fail(amdgpu_rs::ffi::status!(ABORTED, "on purpose"));
     assert_eq!(failure(&failed, 1).code(), Code::ABORTED);
     rig.barrier(1, &[], &[(&done, 3)]).unwrap();
     wait(&done, 3).unwrap();
@@ -303,7 +303,7 @@ unsafe extern "C" fn call(
     let code = unsafe { *args };
     match code {
         0 => std::ptr::null_mut(),
-        _ => amdgpu_rs::status!(ABORTED, "on purpose").into_raw(),
+        _ => amdgpu_rs::ffi::status!(ABORTED, "on purpose").into_raw(),
     }
 }
 

@@ -84,28 +84,28 @@ unsafe impl HalObject for CommandBuffer {
     }
 }
 
-static VTABLE: raw::iree_hal_command_buffer_vtable_t = raw::iree_hal_command_buffer_vtable_t {
-    destroy: thunk::destroy::<CommandBuffer, _>(),
-    begin: thunk::method(CommandBuffer::begin),
-    end: thunk::method(CommandBuffer::end),
-    begin_debug_group: thunk::method(CommandBuffer::begin_debug_group),
-    end_debug_group: thunk::method(CommandBuffer::end_debug_group),
-    execution_barrier: thunk::method(CommandBuffer::execution_barrier),
-    signal_event: thunk::method(CommandBuffer::signal_event),
-    reset_event: thunk::method(CommandBuffer::reset_event),
-    wait_events: thunk::method(CommandBuffer::wait_events),
-    advise_buffer: thunk::method(CommandBuffer::advise_buffer),
-    #[cfg(iree_command_buffer_flush)]
-    flush_buffer: thunk::method(CommandBuffer::flush_buffer),
-    #[cfg(iree_command_buffer_flush)]
-    invalidate_buffer: thunk::method(CommandBuffer::invalidate_buffer),
-    fill_buffer: thunk::method(CommandBuffer::fill_buffer),
-    update_buffer: thunk::method(CommandBuffer::update_buffer),
-    copy_buffer: thunk::method(CommandBuffer::copy_buffer),
-    collective: thunk::method(CommandBuffer::collective),
-    dispatch: thunk::method(CommandBuffer::dispatch),
-    ..vtable::empty()
-};
+static VTABLE: raw::iree_hal_command_buffer_vtable_t = vtable::with_cache_commands(
+    raw::iree_hal_command_buffer_vtable_t {
+        destroy: thunk::destroy::<CommandBuffer, _>(),
+        begin: thunk::method(CommandBuffer::begin),
+        end: thunk::method(CommandBuffer::end),
+        begin_debug_group: thunk::method(CommandBuffer::begin_debug_group),
+        end_debug_group: thunk::method(CommandBuffer::end_debug_group),
+        execution_barrier: thunk::method(CommandBuffer::execution_barrier),
+        signal_event: thunk::method(CommandBuffer::signal_event),
+        reset_event: thunk::method(CommandBuffer::reset_event),
+        wait_events: thunk::method(CommandBuffer::wait_events),
+        advise_buffer: thunk::method(CommandBuffer::advise_buffer),
+        fill_buffer: thunk::method(CommandBuffer::fill_buffer),
+        update_buffer: thunk::method(CommandBuffer::update_buffer),
+        copy_buffer: thunk::method(CommandBuffer::copy_buffer),
+        collective: thunk::method(CommandBuffer::collective),
+        dispatch: thunk::method(CommandBuffer::dispatch),
+        ..vtable::empty()
+    },
+    thunk::method(CommandBuffer::flush_buffer),
+    thunk::method(CommandBuffer::invalidate_buffer),
+);
 
 /// The parameters of a command buffer.
 pub struct CommandBufferParams {
@@ -376,14 +376,12 @@ impl CommandBuffer {
         self.recorder()?.advise(target)
     }
 
-    #[cfg(iree_command_buffer_flush)]
     fn flush_buffer(&self, target: raw::iree_hal_buffer_ref_t) -> Result<()> {
         // SAFETY: the caller's buffer, alive during the call.
         let target = unsafe { BufferRef::from_raw(&target) };
         self.recorder()?.flush(target)
     }
 
-    #[cfg(iree_command_buffer_flush)]
     fn invalidate_buffer(&self, target: raw::iree_hal_buffer_ref_t) -> Result<()> {
         // SAFETY: the caller's buffer, alive during the call.
         let target = unsafe { BufferRef::from_raw(&target) };

@@ -11,7 +11,7 @@ use super::communicator::Communicator;
 use super::operation::{Element, Kind, Plan, Reduction};
 use super::reduce::{combine, finish};
 use super::world::{Key, Lane};
-use crate::ffi::{Result, status};
+use amdgpu_ffi::{Result, status};
 
 /// Bytes of a rank's share from which an operation goes around the ring.
 const RING_SHARE: usize = 16 << 10;

@@ -4,11 +4,11 @@
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use crate::collectives::communicator::Communicator;
-use crate::collectives::operation::{Element, Kind, Operation, Reduction};
-use crate::collectives::world::{MOST_BYTES, World};
-use crate::collectives::{local, tcp};
-use crate::ffi::{Code, Result, status};
+use crate::communicator::Communicator;
+use crate::operation::{Element, Kind, Operation, Reduction};
+use crate::world::{MOST_BYTES, World};
+use crate::{local, tcp};
+use amdgpu_ffi::{Code, Result, status};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -11,7 +11,7 @@ use super::communicator::Communicator;
 use super::rccl::{Device, GpuPlace};
 use super::world::World;
 use super::{local, mpi, tcp};
-use crate::ffi::{Result, status};
+use amdgpu_ffi::{Result, status};
 
 /// The transport of ranks in different processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::line::Line;
 use super::operation::{Kind, Plan};
 use super::rccl::{ABORT, Device, DeviceOperation, Group, ID_BYTES, Others};
 use super::world::{Lane, World, hash};
-use crate::ffi::{Result, Status, status};
+use amdgpu_ffi::{Result, Status, status};
 
 /// One rank's view of a group of ranks.
 ///
@@ -165,7 +165,7 @@ impl Communicator {
         self.rccl.get().is_some_and(Group::is_unfinished)
     }
 
-    /// Has RCCL end the operation that has failed, as [`Group::abort`]. Semaphores must have failed before: RCCL's
+    /// Has RCCL end the operation that has failed, as `Group::abort`. Semaphores must have failed before: RCCL's
     /// stream goes on with wrong data.
     pub fn abort_rccl(&self, retained: Box<dyn Send>) {
         if let Some(group) = self.rccl.get() {

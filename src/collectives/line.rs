@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::ffi::{thread, thunk};
+use amdgpu_ffi::{thread, thunk};
 
 /// A job.
 pub type Job = Box<dyn FnOnce() + Send>;

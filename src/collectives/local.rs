@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::mailbox::Mailbox;
 use super::world::{Frame, Transport, World, arrive};
-use crate::ffi::{Result, status};
+use amdgpu_ffi::{Result, status};
 
 /// The ranks of one id. It lives as long as one of them.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::world::Key;
-use crate::ffi::{Result, Status, status};
+use amdgpu_ffi::{Result, Status, status};
 
 /// The frames of one rank. Transports deliver on any thread; operations take. All state is behind one lock, under which
 /// nothing else is called.

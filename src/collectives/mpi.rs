@@ -22,7 +22,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::mailbox::Mailbox;
 use super::world::{Frame, HEAD_BYTES, Transport, World, arrive};
-use crate::ffi::{Result, Status, status, thread};
+use amdgpu_ffi::{Result, Status, status, thread};
 
 /// Libraries to look for, the likely first.
 const NAMES: [&str; 7] = [

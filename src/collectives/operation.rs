@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Operations: their kinds, elements, and the bytes that a rank reads and writes (`iree/hal/command_buffer.h`).
 
-use crate::ffi::{Result, status};
+use amdgpu_ffi::{Result, status};
 
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,17 +61,29 @@ pub enum Reduction {
 /// The type of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
+    /// 8-bit signed integer.
     S8,
+    /// 8-bit unsigned integer.
     U8,
+    /// 16-bit signed integer.
     S16,
+    /// 16-bit unsigned integer.
     U16,
+    /// 32-bit signed integer.
     S32,
+    /// 32-bit unsigned integer.
     U32,
+    /// 64-bit signed integer.
     S64,
+    /// 64-bit unsigned integer.
     U64,
+    /// 16-bit IEEE 754 number.
     F16,
+    /// 32-bit IEEE 754 number.
     F32,
+    /// 64-bit IEEE 754 number.
     F64,
+    /// Upper half of a 32-bit IEEE 754 number (bfloat16).
     Bf16,
 }
 
@@ -192,7 +204,7 @@ impl Operation {
     }
 }
 
-fn too_many() -> crate::ffi::Status {
+fn too_many() -> amdgpu_ffi::Status {
     status!(OUT_OF_RANGE, "a collective has more elements than memory can hold")
 }
 

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use super::mailbox::Mailbox;
 use super::world::{Frame, HEAD_BYTES, Key, Lane, Transport, World, arrive};
-use crate::ffi::{Result, Status, status, thread};
+use amdgpu_ffi::{Result, Status, status, thread};
 
 /// The first word of every connection, with the version of the protocol.
 const MAGIC: u64 = u64::from_le_bytes(*b"AMDGPUR1");

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::communicator::Communicator;
 use super::mailbox::Mailbox;
-use crate::ffi::{Result, Status, status};
+use amdgpu_ffi::{Result, Status, status};
 
 /// The purpose of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

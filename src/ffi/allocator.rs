@@ -85,6 +85,7 @@ impl Allocator {
     ///
     /// # Safety
     /// `pointer` came from this allocator and is not used again.
+    #[inline]
     pub unsafe fn free(self, pointer: NonNull<u8>) {
         // SAFETY: the caller vouches for the pointer.
         unsafe { raw::iree_allocator_free(self.0, pointer.as_ptr().cast()) }

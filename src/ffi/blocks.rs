@@ -8,7 +8,7 @@ use crossbeam_utils::CachePadded;
 
 use super::Result;
 use super::allocator::Allocator;
-use crate::sync::{Arc, AtomicPtr, AtomicUsize, Ordering};
+use amdgpu_sync::{Arc, AtomicPtr, AtomicUsize, Ordering};
 
 /// The most blocks that are kept. Few in a loom model, which tries all thread interleavings.
 const MOST: usize = if cfg!(loom) { 2 } else { 64 };
@@ -250,7 +250,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::sync::UnsafeCell;
+    use amdgpu_sync::UnsafeCell;
 
     impl Drop for Shared {
         fn drop(&mut self) {

@@ -150,7 +150,7 @@ pub fn shared(bytes: Cow<'_, [u8]>) -> Result<Arc<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffi::Code;
+    use crate::Code;
 
     #[test]
     fn what_no_memory_has_room_for_is_refused_and_changes_nothing() {

@@ -41,6 +41,7 @@ macro_rules! flags {
         unsafe impl Argument for $name {
             type C = $raw;
 
+            #[inline]
             unsafe fn from_c(bits: &$raw) -> Result<Self> {
                 Self::known(*bits)
             }
@@ -232,7 +233,7 @@ shown_by_iree! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffi::Code;
+    use crate::Code;
 
     /// All flags of one set are known, the bit behind them is refused by its value, and the known ones are named.
     #[test]

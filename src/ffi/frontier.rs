@@ -67,11 +67,13 @@ impl Frontier {
     }
 
     /// The (axis, epoch) pairs.
+    #[inline]
     pub fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0[HEADER_WORDS..].chunks_exact(ENTRY_WORDS).map(|entry| (entry[0], entry[1]))
     }
 
     /// The frontier as C takes it.
+    #[inline]
     pub fn as_ptr(&self) -> *const raw::iree_async_frontier_t {
         self.0.as_ptr().cast()
     }
@@ -283,7 +285,7 @@ impl FrontierWait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffi::{Allocator, Code};
+    use crate::{Allocator, Code};
 
     fn tracker(axes: &[u64]) -> FrontierTracker {
         let mut tracker = core::ptr::null_mut();

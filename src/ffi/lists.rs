@@ -113,6 +113,7 @@ impl<'a> Buffer<'a> {
     ///
     /// # Errors
     /// The error of the mapping.
+    #[inline]
     pub fn read(self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: the buffer lives, and the target has this many bytes.
         unsafe { iree!(raw::iree_hal_buffer_map_read(self.as_ptr(), offset, bytes.as_mut_ptr().cast(), bytes.len())) }
@@ -122,6 +123,7 @@ impl<'a> Buffer<'a> {
     ///
     /// # Errors
     /// The error of the mapping.
+    #[inline]
     pub fn write(self, offset: usize, bytes: &[u8]) -> Result<()> {
         // SAFETY: the buffer lives, and the source has this many bytes.
         unsafe { iree!(raw::iree_hal_buffer_map_write(self.as_ptr(), offset, bytes.as_ptr().cast(), bytes.len())) }
@@ -145,6 +147,7 @@ impl<'a> Buffer<'a> {
     ///
     /// # Errors
     /// PERMISSION_DENIED.
+    #[inline]
     pub fn check_access(self, access: MemoryAccess) -> Result<()> {
         // SAFETY: plain values.
         unsafe { iree!(raw::iree_hal_buffer_validate_access(self.allowed_access().bits(), access.bits())) }
@@ -162,6 +165,7 @@ impl<'a> Buffer<'a> {
     }
 
     /// True if `length` bytes from `offset` on share memory with as many bytes of `other`.
+    #[inline]
     pub fn overlaps(self, offset: usize, (other, other_offset): (Buffer<'_>, usize), length: usize) -> bool {
         // SAFETY: both buffers live.
         let overlap = unsafe {
@@ -174,6 +178,7 @@ impl<'a> Buffer<'a> {
     ///
     /// # Errors
     /// OUT_OF_RANGE.
+    #[inline]
     pub fn check_range(self, offset: usize, length: usize) -> Result<()> {
         // SAFETY: the buffer lives.
         unsafe { iree!(raw::iree_hal_buffer_validate_range(self.as_ptr(), offset, length)) }

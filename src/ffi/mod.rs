@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The only module that uses the raw bindings of IREE's C API: statuses, reference counts, vtables, lists.
+//! IREE's C API made safe: its raw bindings, statuses, reference counts, vtables, lists.
 //!
 //! # A HAL object
 //!
@@ -41,6 +41,9 @@
 //! # Callbacks without a vtable
 //!
 //! Thread entries, timepoints and proactor completions wrap their body in [`thunk::catch`].
+
+// Messages go out through `messages` alone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod allocator;
 pub mod blocks;
@@ -108,4 +111,6 @@ pub use semaphore::{Listener, SemaphoreRef, Timepoint};
 pub use status::{Annotate, Code, Result, Status};
 pub use weak::{DeviceAnchor, WeakDevice};
 
-pub use crate::{iree, status, zone};
+// Links it.
+#[cfg(feature = "standalone")]
+use iree_runtime as _;

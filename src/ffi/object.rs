@@ -104,11 +104,13 @@ type DestroySlot = unsafe extern "C" fn(*mut c_void);
 
 // SAFETY: the count at offset 0 and the slot that IREE's own release calls.
 unsafe impl<T: HalObject> Counted for T {
+    #[inline]
     unsafe fn retain(this: NonNull<Self>) {
         // SAFETY: the object is alive (`Counted::retain`).
         unsafe { retain_counted(this.cast()) }
     }
 
+    #[inline]
     unsafe fn release(this: NonNull<Self>) {
         // SAFETY: the caller owns a reference, so the object is alive. Acquire and release as in IREE, whose releases
         // this one's may meet: a fence for the last reference alone would do, but ThreadSanitizer sees none.
@@ -127,11 +129,13 @@ macro_rules! counted {
     ($($type:ident: $retain:ident, $release:ident;)*) => {$(
         // SAFETY: IREE's own functions for the type.
         unsafe impl Counted for raw::$type {
+            #[inline]
             unsafe fn retain(this: NonNull<Self>) {
                 // SAFETY: the object is alive (`Counted::retain`).
                 unsafe { raw::$retain(this.as_ptr()) }
             }
 
+            #[inline]
             unsafe fn release(this: NonNull<Self>) {
                 // SAFETY: the caller owns the reference that goes (`Counted::release`).
                 unsafe { raw::$release(this.as_ptr()) }
@@ -142,11 +146,13 @@ macro_rules! counted {
     ($($type:ident: $release:ident;)*) => {$(
         // SAFETY: the type begins with IREE's count, and its own release.
         unsafe impl Counted for raw::$type {
+            #[inline]
             unsafe fn retain(this: NonNull<Self>) {
                 // SAFETY: the object is alive (`Counted::retain`).
                 unsafe { retain_counted(this.cast()) }
             }
 
+            #[inline]
             unsafe fn release(this: NonNull<Self>) {
                 // SAFETY: the caller owns the reference that goes (`Counted::release`).
                 unsafe { raw::$release(this.as_ptr()) }

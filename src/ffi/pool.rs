@@ -353,8 +353,8 @@ unsafe extern "C" fn released(
 /// Functions that create pools and the objects that pools need.
 pub mod create {
     use super::*;
-    use crate::ffi::object::HalObject;
-    use crate::ffi::{ProactorPtr, strings};
+    use crate::object::HalObject;
+    use crate::{ProactorPtr, strings};
 
     /// A notification of `proactor`.
     ///

@@ -9,11 +9,13 @@ use super::raw;
 
 // SAFETY: IREE's own functions for any HAL object (`iree/hal/resource.h`).
 unsafe impl Counted for raw::iree_hal_resource_t {
+    #[inline]
     unsafe fn retain(this: NonNull<Self>) {
         // SAFETY: the resource is alive (`Counted::retain`).
         unsafe { raw::iree_hal_resource_retain(this.as_ptr().cast()) }
     }
 
+    #[inline]
     unsafe fn release(this: NonNull<Self>) {
         // SAFETY: the caller owns the reference that goes (`Counted::release`).
         unsafe { raw::iree_hal_resource_release(this.as_ptr().cast()) }

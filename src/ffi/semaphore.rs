@@ -35,6 +35,7 @@ impl Semaphore<'_> {
     ///
     /// # Errors
     /// A copy of the semaphore's failure, if it has failed.
+    #[inline]
     pub fn query(self) -> Result<u64> {
         // SAFETY: the semaphore lives.
         let value = unsafe { raw::iree_async_semaphore_query(self.as_async()) };

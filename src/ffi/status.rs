@@ -92,15 +92,17 @@ impl Status {
     ///
     /// # Panics
     /// If `code` is OK, which is no failure.
+    #[cold]
     pub fn from_code(code: Code) -> Self {
         let word = core::ptr::without_provenance_mut(code.0 as usize);
         Self(NonNull::new(word).expect("an error status needs a failing code"))
     }
 
     /// A status with a message. `file` must be the source file that reports
-    /// it; use the macro [`status!`](crate::status), which supplies it.
+    /// it; use the macro [`status!`](crate::status!), which supplies it.
     ///
     /// The message is copied. Where IREE is built without status messages only the code is kept.
+    #[cold]
     pub fn with_message(code: Code, file: &'static CStr, line: u32, message: &str) -> Self {
         Self::at(code, file.as_ptr(), line, message)
     }
@@ -128,6 +130,7 @@ impl Status {
     }
 
     /// Gives up ownership: the receiver frees the status.
+    #[inline]
     pub fn into_raw(self) -> raw::iree_status_t {
         ManuallyDrop::new(self).0.as_ptr()
     }
@@ -143,6 +146,7 @@ impl Status {
     }
 
     /// Adds a line of context.
+    #[cold]
     pub fn annotate(self, message: &str) -> Self {
         #[cfg(iree_status_annotations)]
         {
@@ -168,6 +172,7 @@ impl Status {
     }
 
     /// Adds a second failure to this one as context; the code stays.
+    #[cold]
     pub fn join(self, other: Self) -> Self {
         let code = self.code();
         // SAFETY: both words' ownership goes in, the result's comes out.
@@ -193,6 +198,7 @@ impl Clone for Status {
 }
 
 impl Drop for Status {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: owned, and not used after.
         unsafe { raw::iree_status_free(self.as_raw()) }
@@ -248,11 +254,13 @@ impl<T> Annotate<T> for Result<T> {
 }
 
 /// The return value of a vtable slot.
+#[inline]
 pub fn into_raw(result: Result<()>) -> raw::iree_status_t {
     result.map_or_else(Status::into_raw, |()| core::ptr::null_mut())
 }
 
 /// The text of a message, or as much of it as memory allows.
+#[cold]
 pub fn text(arguments: fmt::Arguments<'_>) -> String {
     struct Text(String);
 
@@ -274,8 +282,8 @@ pub fn text(arguments: fmt::Arguments<'_>) -> String {
 #[macro_export]
 macro_rules! status {
     ($code:ident, $($message:tt)+) => {
-        $crate::ffi::Status::with_message(
-            $crate::ffi::Code::$code,
+        $crate::Status::with_message(
+            $crate::Code::$code,
             const {
                 match ::core::ffi::CStr::from_bytes_with_nul(concat!(file!(), "\0").as_bytes()) {
                     Ok(file) => file,
@@ -283,7 +291,7 @@ macro_rules! status {
                 }
             },
             line!(),
-            &$crate::ffi::status::text(::core::format_args!($($message)+)),
+            &$crate::status::text(::core::format_args!($($message)+)),
         )
     };
 }
@@ -295,7 +303,7 @@ macro_rules! status {
 #[macro_export]
 macro_rules! iree {
     ($call:expr) => {
-        $crate::ffi::Status::check($call)
+        $crate::Status::check($call)
     };
 }
 

@@ -23,6 +23,7 @@ pub unsafe fn bytes<'a>(view: raw::iree_string_view_t) -> &'a [u8] {
 ///
 /// # Safety
 /// The view is valid, and stays so for `'a`.
+#[inline]
 pub unsafe fn text<'a>(view: raw::iree_string_view_t) -> Cow<'a, str> {
     // SAFETY: the same contract.
     String::from_utf8_lossy(unsafe { bytes(view) })

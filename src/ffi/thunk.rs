@@ -49,6 +49,7 @@ macro_rules! same_in_c {
         unsafe impl Argument for $type {
             type C = $type;
 
+            #[inline]
             unsafe fn from_c(value: &Self) -> Result<Self> {
                 Ok(*value)
             }
@@ -83,6 +84,7 @@ same_in_c!(
 unsafe impl<T> Argument for *const T {
     type C = Self;
 
+    #[inline]
     unsafe fn from_c(value: &Self) -> Result<Self> {
         Ok(*value)
     }
@@ -92,6 +94,7 @@ unsafe impl<T> Argument for *const T {
 unsafe impl<T> Argument for *mut T {
     type C = Self;
 
+    #[inline]
     unsafe fn from_c(value: &Self) -> Result<Self> {
         Ok(*value)
     }
@@ -101,6 +104,7 @@ unsafe impl<T> Argument for *mut T {
 unsafe impl Argument for Allocator {
     type C = raw::iree_allocator_t;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: IREE passes valid allocators.
         Ok(unsafe { Self::from_raw(*value) })
@@ -111,6 +115,7 @@ unsafe impl Argument for Allocator {
 unsafe impl Argument for Cow<'_, str> {
     type C = raw::iree_string_view_t;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: the view is valid during the call.
         Ok(unsafe { strings::text(*value) })
@@ -121,6 +126,7 @@ unsafe impl Argument for Cow<'_, str> {
 unsafe impl Argument for &[u8] {
     type C = raw::iree_const_byte_span_t;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: the span is valid during the call.
         Ok(unsafe { slice(value.data, value.data_length) })
@@ -131,6 +137,7 @@ unsafe impl Argument for &[u8] {
 unsafe impl Argument for SemaphoreList<'_> {
     type C = raw::iree_hal_semaphore_list_t;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: the list is valid during the call, as is the place in which C passes it.
         unsafe { Self::from_raw(&*ptr::from_ref(value)) }
@@ -141,6 +148,7 @@ unsafe impl Argument for SemaphoreList<'_> {
 unsafe impl Argument for BufferRefs<'_> {
     type C = raw::iree_hal_buffer_ref_list_t;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: the list is valid during the call.
         Ok(unsafe { Self::from_raw(*value) })
@@ -151,6 +159,7 @@ unsafe impl Argument for BufferRefs<'_> {
 unsafe impl Argument for BindingTable<'_> {
     type C = raw::iree_hal_buffer_binding_table_t;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: the table is valid during the call.
         Ok(unsafe { Self::from_raw(*value) })
@@ -161,6 +170,7 @@ unsafe impl Argument for BindingTable<'_> {
 unsafe impl<T: Counted> Argument for Borrowed<'_, T> {
     type C = *mut T;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: arguments are alive during the call.
         unsafe { Self::from_raw(*value) }.ok_or_else(null_argument)
@@ -171,6 +181,7 @@ unsafe impl<T: Counted> Argument for Borrowed<'_, T> {
 unsafe impl<T: Counted> Argument for Option<Borrowed<'_, T>> {
     type C = *mut T;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: arguments are alive during the call.
         Ok(unsafe { Borrowed::from_raw(*value) })
@@ -181,6 +192,7 @@ unsafe impl<T: Counted> Argument for Option<Borrowed<'_, T>> {
 unsafe impl<T: HalObject> Argument for &T {
     type C = *mut T::Raw;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: IREE passes live objects of `T::Raw`, which begin with count and vtable.
         unsafe { receive::<T>((*value).cast()) }
@@ -191,6 +203,7 @@ unsafe impl<T: HalObject> Argument for &T {
 unsafe impl Argument for &raw::iree_hal_dispatch_config_t {
     type C = raw::iree_hal_dispatch_config_t;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         // SAFETY: it lives as long as the call.
         Ok(unsafe { &*ptr::from_ref(value) })
@@ -201,12 +214,14 @@ unsafe impl Argument for &raw::iree_hal_dispatch_config_t {
 unsafe impl<T> Argument for Out<'_, T> {
     type C = *mut T;
 
+    #[inline]
     unsafe fn from_c(value: &Self::C) -> Result<Self> {
         let place = NonNull::new(*value).ok_or_else(null_argument)?;
         Ok(Self(place, PhantomData))
     }
 }
 
+#[cold]
 fn null_argument() -> Status {
     crate::status!(INVALID_ARGUMENT, "a required argument is null")
 }
@@ -230,10 +245,12 @@ pub unsafe trait Return: Sized {
 unsafe impl Return for Result<()> {
     type C = raw::iree_status_t;
 
+    #[inline]
     fn into_c(self) -> Self::C {
         status::into_raw(self)
     }
 
+    #[inline]
     fn failed(failure: Status) -> Self::C {
         failure.into_raw()
     }
@@ -243,10 +260,12 @@ unsafe impl Return for Result<()> {
 unsafe impl Return for Allocator {
     type C = raw::iree_allocator_t;
 
+    #[inline]
     fn into_c(self) -> Self::C {
         self.to_raw()
     }
 
+    #[inline]
     fn failed(_failure: Status) -> Self::C {
         Self::system().to_raw()
     }
@@ -258,10 +277,12 @@ macro_rules! returns {
         unsafe impl Return for $type {
             type C = $type;
 
+            #[inline]
             fn into_c(self) -> Self {
                 self
             }
 
+            #[inline]
             fn failed(_failure: Status) -> Self {
                 $neutral
             }
@@ -283,10 +304,12 @@ returns!(
 unsafe impl<T> Return for *const T {
     type C = Self;
 
+    #[inline]
     fn into_c(self) -> Self {
         self
     }
 
+    #[inline]
     fn failed(_failure: Status) -> Self {
         core::ptr::null()
     }
@@ -296,10 +319,12 @@ unsafe impl<T> Return for *const T {
 unsafe impl<T> Return for *mut T {
     type C = Self;
 
+    #[inline]
     fn into_c(self) -> Self {
         self
     }
 
+    #[inline]
     fn failed(_failure: Status) -> Self {
         core::ptr::null_mut()
     }

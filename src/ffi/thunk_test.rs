@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::ffi::{Code, HalRef, Header, vtable};
+use crate::{Code, HalRef, Header, vtable};
 
 #[repr(C)]
 struct Probe {

@@ -134,7 +134,7 @@ pub fn refine(edge: &mut raw::iree_hal_topology_edge_t, reach: Reach) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffi::strings;
+    use crate::strings;
 
     #[test]
     fn a_pair_without_access_promises_no_direct_copies() {

@@ -19,7 +19,7 @@ pub struct Zone {
 #[macro_export]
 macro_rules! zone {
     ($name:literal) => {
-        let _zone = $crate::ffi::tracing::Zone::begin($name, file!(), line!());
+        let _zone = $crate::tracing::Zone::begin($name, file!(), line!());
     };
 }
 
@@ -82,7 +82,7 @@ mod provider {
     use std::ffi::{CString, c_char, c_int, c_void};
 
     use super::{Stream, Zone};
-    use crate::ffi::raw;
+    use crate::raw;
 
     // `tracing.c`.
     unsafe extern "C" {
@@ -200,7 +200,7 @@ mod devices {
     use std::ffi::c_char;
     use std::sync::atomic::{AtomicU16, Ordering};
 
-    use crate::ffi::raw;
+    use crate::raw;
 
     /// A row of the trace for a hardware queue. It stays in the trace after its drop.
     #[derive(Debug)]

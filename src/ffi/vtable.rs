@@ -46,6 +46,35 @@ vtables!(
     iree_hal_command_buffer_t,
 );
 
+/// IREE's function that records a command on one buffer.
+pub type BufferCommand = unsafe extern "C" fn(
+    *mut raw::iree_hal_command_buffer_t,
+    raw::iree_hal_buffer_ref_t,
+) -> *mut raw::iree_status_handle_t;
+
+/// IREE's commands `flush_buffer` and `invalidate_buffer`; empty for IREE 3.12, which has neither.
+pub const CACHE_COMMANDS: &[BufferCommand] = &[
+    #[cfg(iree_command_buffer_flush)]
+    raw::iree_hal_command_buffer_flush_buffer,
+    #[cfg(iree_command_buffer_flush)]
+    raw::iree_hal_command_buffer_invalidate_buffer,
+];
+
+/// `vtable` with its slots `flush_buffer` and `invalidate_buffer` filled, where IREE has them.
+pub const fn with_cache_commands(
+    vtable: raw::iree_hal_command_buffer_vtable_t,
+    flush: Option<BufferCommand>,
+    invalidate: Option<BufferCommand>,
+) -> raw::iree_hal_command_buffer_vtable_t {
+    #[cfg(iree_command_buffer_flush)]
+    return raw::iree_hal_command_buffer_vtable_t { flush_buffer: flush, invalidate_buffer: invalidate, ..vtable };
+    #[cfg(not(iree_command_buffer_flush))]
+    {
+        let _ = (flush, invalidate);
+        vtable
+    }
+}
+
 /// A vtable without any method, for `..vtable::empty()`.
 pub const fn empty<V: Vtable>() -> V {
     // SAFETY: the trait's contract.

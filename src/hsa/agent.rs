@@ -124,6 +124,7 @@ impl HdpFlush {
     /// other threads are, too, if they happened before and were fenced.
     ///
     /// It takes a round trip to the GPU: a microsecond or two.
+    #[inline]
     pub fn flush(self) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: every x86-64 processor has the instruction.

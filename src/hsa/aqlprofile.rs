@@ -34,7 +34,7 @@ pub use traces::{Marker, TraceCapture, TraceTarget, TracedAgent};
 use super::error::{self, check_with, optional};
 use super::value::Value;
 use super::{Agent, Allocation, Library, MemoryPool};
-use crate::ffi::{Result, status};
+use amdgpu_ffi::{Result, status};
 use traces::TraceSymbols;
 
 /// Environment variable that names the library (directory or file), shared with IREE's C driver.

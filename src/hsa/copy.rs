@@ -108,7 +108,7 @@ impl Drop for MemoryCopy {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl MemoryCopy {
     /// A made-up copy whose signal has `value`.
     pub fn for_tests(gpu: &Agent, memory: &Arc<Allocation>, value: i64) -> Self {

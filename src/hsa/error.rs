@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use hsa_abi::HsaStatus;
 
-use crate::ffi::{Code, Status, messages};
+use amdgpu_ffi::{Code, Status, messages};
 
 /// The result of this module's functions.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -115,6 +115,7 @@ impl Error {
 }
 
 impl From<Error> for Status {
+    #[cold]
     fn from(error: Error) -> Self {
         Status::with_message(error.code(), c"hsa", 0, &error.to_string())
     }

@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::Library;
 use super::error::Result;
-use crate::ffi::messages;
+use amdgpu_ffi::messages;
 
 /// The registered listeners. Not locked while a listener runs.
 static LISTENERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());

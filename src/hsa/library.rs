@@ -212,7 +212,7 @@ impl Library {
         })
     }
 
-    /// The current time in ticks of [`SystemInfo::timestamp_frequency`].
+    /// The current time in ticks of `SystemInfo::timestamp_frequency`.
     pub fn timestamp(&self) -> Result<u64> {
         self.query(HsaSystemInfo::TIMESTAMP).map(|value| value.u64())
     }

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::slice::from_ref;
 
+use amdgpu_ffi::Code;
 use hsa_abi::HsaStatus;
 
 use super::*;
-use crate::ffi::Code;
-use crate::hsa::testing::{Directory, compile};
+use crate::testing::{Directory, compile};
 
 fn refused(path: &Path) -> Error {
     Library::load(&[path.to_path_buf()]).expect_err("it must be refused")

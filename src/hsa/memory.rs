@@ -116,7 +116,7 @@ impl MemoryPool {
     }
 
     /// The HSA handle.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn handle(&self) -> HsaMemoryPool {
         self.handle
     }

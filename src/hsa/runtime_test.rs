@@ -15,7 +15,7 @@ use hsa_abi::{
 use super::queue::QueueErrorHandler;
 use super::testing::{gpu, library};
 use super::*;
-use crate::ffi::Code;
+use amdgpu_ffi::Code;
 
 /// Long enough that only a hang reaches it.
 const LONG: Duration = Duration::from_secs(30);

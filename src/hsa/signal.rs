@@ -40,12 +40,14 @@ impl Signal {
     }
 
     /// The value, with acquire order.
+    #[inline]
     pub fn load(&self) -> HsaSignalValue {
         // SAFETY: the signal lives.
         unsafe { (self.library.symbols.hsa_signal_load_scacquire)(self.handle) }
     }
 
     /// Sets the value with release order, and wakes its waiters.
+    #[inline]
     pub fn store(&self, value: HsaSignalValue) {
         // SAFETY: the signal lives.
         unsafe { (self.library.symbols.hsa_signal_store_screlease)(self.handle, value) }

@@ -17,7 +17,7 @@ macro_rules! symbols {
         }
 
         /// Names of the functions without which a library cannot be used.
-        #[cfg(test)]
+        #[cfg(any(test, feature = "testing"))]
         pub const REQUIRED_SYMBOLS: &[&str] = &[$(stringify!($required)),*];
 
         impl Symbols {

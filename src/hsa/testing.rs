@@ -8,10 +8,22 @@ use std::sync::Arc;
 
 use super::symbols::REQUIRED_SYMBOLS;
 use super::{Agent, Library};
-use crate::testing::{LIBRARY_VARIABLE, library_path};
+
+/// Environment variable that names the library to test on, in place of the software runtime.
+pub const LIBRARY_VARIABLE: &str = "AMDGPU_RS_TEST_HSA";
+
+/// The library to test on.
+pub fn library_path() -> PathBuf {
+    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
+        return PathBuf::from(path);
+    }
+    // Tests are in `<target>/<profile>/deps`, the library in `<target>/<profile>`.
+    let program = std::env::current_exe().expect("a test has a file");
+    program.ancestors().nth(2).expect("a test is two directories deep").join("libhsa_runtime64.so")
+}
 
 /// The library under test, loaded. Fails the test if it is missing.
-pub(crate) fn library() -> Arc<Library> {
+pub fn library() -> Arc<Library> {
     Library::load(&[library_path()]).unwrap_or_else(|error| {
         panic!(
             "{error}\nTests run on the software runtime; build it with `cargo build -p hsa-sim`, or set \
@@ -21,13 +33,13 @@ pub(crate) fn library() -> Arc<Library> {
 }
 
 /// The first GPU of the library under test.
-pub(crate) fn gpu(library: &Arc<Library>) -> Agent {
+pub fn gpu(library: &Arc<Library>) -> Agent {
     let agents = library.agents().expect("agents are listed");
     agents.into_iter().find(Agent::is_gpu).expect("there is a GPU")
 }
 
 /// A directory for one test, removed afterwards.
-pub(crate) struct Directory(pub PathBuf);
+pub struct Directory(pub PathBuf);
 
 impl Directory {
     /// Makes the directory; `test` must be unique among tests.
@@ -51,7 +63,7 @@ impl Drop for Directory {
 
 /// Compiles a library at `path` that has every required function except `without`: those that the C text `code`
 /// defines, and for the rest ones that fail.
-pub(crate) fn compile(path: &Path, without: &[&str], code: &str) {
+pub fn compile(path: &Path, without: &[&str], code: &str) {
     let mut source = code.to_owned();
     for name in REQUIRED_SYMBOLS.iter().filter(|name| !without.contains(name)) {
         if !code.contains(&format!(" {name}(")) {

@@ -115,6 +115,7 @@ impl AqlMemory {
 }
 
 /// Makes all earlier stores of this thread, including those to write-combined memory, arrive before later ones.
+#[inline]
 fn store_fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction.
@@ -195,6 +196,7 @@ impl AqlRing {
         }
     }
 
+    #[inline]
     fn ring_doorbell(&self, last: u64) {
         self.order_packets();
         // SAFETY: valid by the contract of `new`; doorbells take whole 64-bit stores.

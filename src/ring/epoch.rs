@@ -13,7 +13,7 @@
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
-use crate::sync::{AtomicU64, Ordering, UnsafeCell};
+use amdgpu_sync::{AtomicU64, Ordering, UnsafeCell};
 
 /// Value of a queue's epoch signal before its first submission. Half the positive range leaves room for 2^62
 /// submissions and keeps every value positive, so that "less than" compares as the packet processor's signed comparison

@@ -4,13 +4,13 @@
 //! Writer: the thread that holds the queue's submission lock. Reader: the device, between the publication of a packet
 //! and the completion of its epoch. The host reclaims a span by storing its end position
 //! ([`KernargReclaimer::reclaim`]) when the epoch is drained; positions only grow and are taken modulo the capacity. A
-//! span never wraps: the rest at the end of the memory is skipped. When nothing is in use and [`WARM_BYTES`] are
+//! span never wraps: the rest at the end of the memory is skipped. When nothing is in use and `WARM_BYTES` are
 //! written, the rest is skipped, too, because the recently written memory is still in the processor's caches.
 
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use crate::sync::{Arc, AtomicU64, Ordering};
+use amdgpu_sync::{Arc, AtomicU64, Ordering};
 
 /// Alignment and granularity of spans, in bytes: the largest kernarg alignment the driver accepts, and a cache line.
 pub const KERNARG_ALIGNMENT: u64 = 64;
@@ -54,6 +54,7 @@ pub struct KernargReclaimer(Arc<AtomicU64>);
 impl KernargReclaimer {
     /// Gives back everything before position `end`. Positions arrive in epoch order from the thread with the right to
     /// drain.
+    #[inline]
     pub fn reclaim(&self, end: u64) {
         self.0.store(end, Ordering::Release);
     }
@@ -303,7 +304,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::sync::UnsafeCell;
+    use amdgpu_sync::UnsafeCell;
 
     #[repr(align(64))]
     struct Memory([u8; 2 * KERNARG_ALIGNMENT as usize]);

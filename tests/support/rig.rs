@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The device of a test, its semaphores and its memory, for the tests in `src` (`src/testing.rs`), too.
 
-use std::path::PathBuf;
+pub use amdgpu_hsa::testing::library_path;
 
 // By way of the module around this one, which knows the driver's name.
 use super::ffi::{
@@ -9,19 +9,6 @@ use super::ffi::{
     strings,
 };
 use super::iree_hal_amdgpu_rs_driver_create;
-
-/// Environment variable that names the library to test on, in place of the software runtime.
-pub const LIBRARY_VARIABLE: &str = "AMDGPU_RS_TEST_HSA";
-
-/// The library to test on.
-pub fn library_path() -> PathBuf {
-    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
-        return PathBuf::from(path);
-    }
-    // Tests are in `<target>/<profile>/deps`, the library in `<target>/<profile>`.
-    let program = std::env::current_exe().expect("a test has a file");
-    program.ancestors().nth(2).expect("a test is two directories deep").join("libhsa_runtime64.so")
-}
 
 /// An option and its value.
 pub fn pair(key: &str, value: &str) -> raw::iree_string_pair_t {

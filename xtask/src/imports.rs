@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Layering of the modules of the driver and of the software GPU: each layer may name lower layers only. IREE's raw
-//! bindings may be named only in the modules that read C's structs.
+//! Layering of the modules inside a crate: of the driver (`src/core`, `src/api`) and of the software GPU. Each layer
+//! may name lower layers only, until the layers are crates of their own and the compiler refuses the rest. That is so
+//! for the driver's lowest layers: `src/ring`, `src/ffi`, `src/hsa` and `src/collectives` are crates.
+//!
+//! IREE's raw bindings may be named only in the modules that read C's structs.
 
 use std::fs;
 use std::path::Path;
@@ -54,12 +57,12 @@ const SIM_ROOMS: [(&str, &[&str]); 21] = [
     ("lib", &["hsa"]),
 ];
 
-/// The layers of the driver.
-const ROOMS: [(&str, &[&str]); 12] = [
-    ("ffi", &[]),
-    ("collectives", &["ffi"]),
+/// The layers of the driver. The first three are crates: the compiler keeps them apart, but every module of the driver
+/// could name them. `ffi` is no room, because every other may name it.
+const ROOMS: [(&str, &[&str]); 11] = [
+    ("collectives", &[]),
     ("ring", &[]),
-    ("hsa", &["ffi"]),
+    ("hsa", &[]),
     ("core::gpu", &["hsa", "collectives"]),
     ("core::profile", &["core::gpu"]),
     ("core::memory", &["core::profile"]),
@@ -69,6 +72,9 @@ const ROOMS: [(&str, &[&str]); 12] = [
     ("core", &["core::program"]),
     ("api", &["core"]),
 ];
+
+/// Beginning of the names of the driver's crates, as Rust code names them.
+const CRATES: &str = "amdgpu_";
 
 /// Modules that may name IREE's raw bindings: the safe wrappers, the functions that fill C's vtables, and the files of
 /// objects with a vtable in the layers between.
@@ -182,16 +188,18 @@ struct Paths {
 impl Paths {
     /// Records a path as it is written in the source.
     fn name(&mut self, span: Span, path: &[String]) {
-        let first = path.iter().take_while(|part| matches!(part.as_str(), "crate" | "self" | "super")).count();
-        let ups = path[..first].iter().filter(|part| *part == "super").count();
-        let mut absolute = match path.first().map(String::as_str) {
-            Some("crate") => Vec::new(),
-            Some("self" | "super") => self.module[..self.module.len().saturating_sub(ups)].to_vec(),
+        let relative = path.iter().take_while(|part| matches!(part.as_str(), "crate" | "self" | "super")).count();
+        let ups = path[..relative].iter().filter(|part| *part == "super").count();
+        let (before, rest) = match path.first().map(String::as_str) {
+            Some("crate") => (Vec::new(), relative),
+            Some("self" | "super") => (self.module[..self.module.len().saturating_sub(ups)].to_vec(), relative),
             // Imported by this name.
-            Some("raw") if path.len() > 1 => vec!["ffi".to_owned()],
+            Some("raw") if path.len() > 1 => (vec!["ffi".to_owned()], 0),
+            // A crate of the driver by its own name.
+            Some(name) if name.starts_with(CRATES) => (vec![name[CRATES.len()..].to_owned()], 1),
             _ => return,
         };
-        absolute.extend_from_slice(&path[first..]);
+        let absolute = [before, path[rest..].to_vec()].concat();
         self.found.push((span.start().line, absolute.join("::")));
     }
 
@@ -247,7 +255,7 @@ impl Paths {
     /// Records the paths from the crate's root in a text.
     fn name_in_text(&mut self, span: Span, text: &str) {
         for path in text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
-            if path.starts_with("crate::") || path.starts_with("raw::") {
+            if ["crate::", "raw::", CRATES].iter().any(|first| path.starts_with(first)) {
                 self.name(span, &path.split("::").map(str::to_owned).collect::<Vec<_>>());
             }
         }
@@ -348,6 +356,8 @@ mod tests {
         for escape in [
             "use crate::ffi::raw::iree_status_t;",
             "use crate::ffi::raw as bindings;",
+            "use amdgpu_ffi::raw as bindings;",
+            "fn f(a: amdgpu_ffi::raw::iree_status_t) {}",
             "use crate::ffi::raw::*;",
             "use crate::{\nffi::raw};",
             "fn f() { iree!(raw::iree_hal_device_release(p)) }",
@@ -431,11 +441,11 @@ mod tests {
 
     #[test]
     fn the_ring_stands_beside_the_lower_steps() {
-        let text = "use crate::ring::Ring;";
-        for file in ["hsa/queue.rs", "core/gpu/mod.rs", "core/profile/mod.rs", "core/memory/heaps.rs"] {
-            assert_eq!(lines(file, text), [(1, "ring is beside".to_owned())], "{file}");
+        for text in ["use crate::ring::Ring;", "use amdgpu_ring::Ring;"] {
+            for file in ["core/gpu/mod.rs", "core/profile/mod.rs", "core/memory/heaps.rs"] {
+                assert_eq!(lines(file, text), [(1, "ring is beside".to_owned())], "{file}");
+            }
+            assert_eq!(lines("core/queue/mod.rs", text), []);
         }
-        assert_eq!(lines("core/queue/mod.rs", text), []);
-        assert_eq!(lines("ring/aql.rs", "use crate::ffi::Result;"), [(1, "ffi is beside".to_owned())]);
     }
 }

@@ -114,7 +114,8 @@ pub fn run(layout: &Layout, steps: &Steps, packages: Packages) -> Result<Tally> 
 
     // What host threads share without locks, with loom's atomics in the place of the real ones.
     let mut models = layout.cargo();
-    models.args(["test", "-p", "amdgpu_rs", "--lib", "--locked", "loom_tests"]);
+    models.args(["test", "--lib", "--locked", "loom_tests"]);
+    models.args(["amdgpu-ffi", "amdgpu-ring", "amdgpu_rs"].iter().flat_map(|package| ["-p", package]));
     models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", layout.root.join("target/loom"));
     tally += run_command("Every order of host threads", models, steps)?;
     Ok(tally)

@@ -11,8 +11,8 @@ use syn::visit::{self, Visit};
 use crate::imports::{attributes, is_test};
 use xtask_core::error::{Context, Error, Result};
 
-/// Files below `src` with a structure that two host threads share. They use the types of `src/sync.rs` and have a
-/// module `loom_tests`.
+/// Files below `src` with a structure that two host threads share. They use the types of `crates/sync` and have
+/// a module `loom_tests`.
 const MODELS: [&str; 5] =
     ["core/memory/one_shot.rs", "core/queue/last_signal.rs", "ffi/blocks.rs", "ring/epoch.rs", "ring/kernarg.rs"];
 
@@ -55,7 +55,7 @@ pub fn check(root: &Path) -> Result<()> {
             let file = path.strip_prefix(&source).unwrap_or(&path).to_string_lossy().into_owned();
             if path.is_dir() {
                 folders.push(path);
-            } else if name.ends_with(".rs") && !name.ends_with("_test.rs") && file != "sync.rs" {
+            } else if name.ends_with(".rs") && !name.ends_with("_test.rs") {
                 let text = fs::read_to_string(&path).context(|| format!("reading {}", path.display()))?;
                 let found = look(&file, &text).map_err(|error| Error::Failed(format!("src/{file}: {error}")))?;
                 wrong.extend(found.wrong.map(|what| format!("src/{file}: {what}")));
@@ -91,7 +91,7 @@ fn look(file: &str, text: &str) -> syn::Result<Found> {
         None
     } else if !MODELS.contains(&file) {
         Some(
-            "orders memory without a lock: write it with the types of src/sync.rs, give it a module `loom_tests` and add it to \
+            "orders memory without a lock: write it with the types of crates/sync, give it a module `loom_tests` and add it to \
              MODELS in xtask/src/lock_free.rs; or say in OTHERS why it needs no model",
         )
     } else if !names.has_model {
@@ -182,7 +182,7 @@ impl<'ast> Visit<'ast> for Names {
 mod tests {
     use super::*;
 
-    const MODEL: &str = "use crate::sync::{AtomicU64, Ordering};\nfn f(a: &AtomicU64) { a.load(Ordering::Acquire); }\n\
+    const MODEL: &str = "use amdgpu_sync::{AtomicU64, Ordering};\nfn f(a: &AtomicU64) { a.load(Ordering::Acquire); }\n\
                          #[cfg(all(test, loom))]\nmod loom_tests {\n    #[test]\n    fn g() {}\n}\n";
 
     fn wrong(file: &str, text: &str) -> Option<&'static str> {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_model_is_of_what_runs() {
-        let std = MODEL.replace("crate::sync", "std::sync::atomic");
+        let std = MODEL.replace("amdgpu_sync", "std::sync::atomic");
         assert!(wrong("ring/epoch.rs", &std).is_some_and(|what| what.contains("standard library")));
         for without in [MODEL.replace("loom_tests", "tests"), MODEL.replace("#[test]", "")] {
             assert!(wrong("ring/epoch.rs", &without).is_some_and(|what| what.contains("no module")), "{without}");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use crate::ffi::{Result, Status, status};
+use amdgpu_ffi::{Result, Status, status};
 
 /// Names of RCCL, the likely first.
 pub(super) const NAMES: [&str; 2] = ["librccl.so.1", "librccl.so"];
@@ -19,7 +19,7 @@ pub(super) const NAMES: [&str; 2] = ["librccl.so.1", "librccl.so"];
 const OLDEST: c_int = 21300;
 
 /// Bytes of an id (`NCCL_UNIQUE_ID_BYTES`).
-pub(in crate::collectives) const ID_BYTES: usize = 128;
+pub(crate) const ID_BYTES: usize = 128;
 
 /// `ncclUniqueId`.
 #[repr(C)]

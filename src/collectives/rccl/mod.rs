@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use super::line::Line;
 use super::operation::{Element, Kind, Operation, Plan, Reduction};
-use crate::ffi::{Result, Status, messages, status, thread};
+use amdgpu_ffi::{Result, Status, messages, status, thread};
 
 pub(super) use library::ID_BYTES;
 

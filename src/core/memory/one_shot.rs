@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-use crate::sync::{AtomicBool, Ordering, UnsafeCell};
+use amdgpu_sync::{AtomicBool, Ordering, UnsafeCell};
 
 /// A value of two parts. One thread publishes it, once. From then on any thread may read the plain part until the value
 /// is taken. The thread that takes the value gets the owned part, too; every other thread finds nothing to take.
@@ -73,7 +73,7 @@ impl<P: Copy, O> OneShot<P, O> {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::sync::Arc;
+    use amdgpu_sync::Arc;
 
     /// Two threads take, one of them after a look, while a third publishes.
     #[test]

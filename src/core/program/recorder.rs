@@ -136,7 +136,6 @@ impl Recorder {
     ///
     /// # Errors
     /// Unusable buffers or slots.
-    #[cfg_attr(not(iree_command_buffer_flush), allow(dead_code, reason = "IREE 3.12 has no such command"))]
     pub fn flush(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
         self.storage.pending_barriers.flush();
@@ -147,7 +146,6 @@ impl Recorder {
     ///
     /// # Errors
     /// Unusable buffers or slots.
-    #[cfg_attr(not(iree_command_buffer_flush), allow(dead_code, reason = "IREE 3.12 has no such command"))]
     pub fn invalidate(&mut self, target: BufferRef<'_>) -> Result<()> {
         self.target(target)?;
         self.storage.pending_barriers.invalidate();

@@ -242,7 +242,10 @@ impl Deferred {
     /// Cancels the outstanding waits; the submission becomes ready with the failure CANCELLED.
     pub fn cancel(self: &Arc<Self>) {
         self.end_waits(|| {
-            Err(crate::status!(CANCELLED, "the device was destroyed while the operation waited for its semaphores"))
+            Err(crate::ffi::status!(
+                CANCELLED,
+                "the device was destroyed while the operation waited for its semaphores"
+            ))
         });
     }
 
@@ -309,8 +312,7 @@ impl DeferredList {
 
 #[cfg(test)]
 mod tests {
-    use crate::ffi::{Code, iree, raw};
-    use crate::status;
+    use crate::ffi::{Code, iree, raw, status};
     use crate::testing::Rig;
 
     #[test]

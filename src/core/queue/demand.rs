@@ -44,7 +44,7 @@ impl RingLimits {
 
     #[cold]
     fn never_fits(&self, packets: u64, kernarg_bytes: u64) -> Status {
-        crate::status!(
+        crate::ffi::status!(
             RESOURCE_EXHAUSTED,
             "the operation needs {packets} packets and {kernarg_bytes} bytes of kernargs in one piece, the queue has {} and {}; \
              raise --amdgpu_rs_aql_queue_capacity or --amdgpu_rs_kernarg_capacity",

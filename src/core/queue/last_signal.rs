@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The newest submission that signals a semaphore, written and read without a lock.
 
-use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
+use amdgpu_sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
 /// Times that a writer checks whether another writer is done.
 const TRIES: u32 = if cfg!(loom) { 1 } else { 100 };

@@ -221,7 +221,7 @@ impl Queue {
     /// The error for a submission that is not accepted.
     #[cold]
     fn refusal(&self) -> Status {
-        let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped: its device was destroyed");
+        let stopped = || crate::ffi::status!(FAILED_PRECONDITION, "the queue has stopped: its device was destroyed");
         self.check_not_lost().err().unwrap_or_else(stopped)
     }
 
@@ -252,8 +252,9 @@ impl Queue {
 
     /// Ends the waits of all blocked submissions if the device is lost or going away.
     pub fn end_blocked(&self) {
-        let cancelled =
-            || crate::status!(CANCELLED, "the device was destroyed while queue_alloca waited for memory of its pool");
+        let cancelled = || {
+            crate::ffi::status!(CANCELLED, "the device was destroyed while queue_alloca waited for memory of its pool")
+        };
         let failure = self.check_not_lost().err().or_else(|| self.is_stopping().then(cancelled));
         if let Some(failure) = failure {
             self.backlog.end_blocked(&failure);

@@ -165,7 +165,7 @@ impl Rings {
 /// The memory has `capacity` bytes, a power of two, outlives the ring, and nobody else uses it.
 unsafe fn ring_over(memory: &hsa::Allocation, capacity: u64) -> Result<KernargRing> {
     let base = NonNull::new(memory.as_ptr())
-        .ok_or_else(|| crate::status!(RESOURCE_EXHAUSTED, "the memory of a queue's ring has no address"))?;
+        .ok_or_else(|| crate::ffi::status!(RESOURCE_EXHAUSTED, "the memory of a queue's ring has no address"))?;
     // SAFETY: the caller's promise; HSA's allocations are page-aligned, and this one's agents have access.
     Ok(unsafe { KernargRing::new(base, capacity) })
 }

@@ -98,7 +98,7 @@ impl SignalList {
 impl Drop for SignalList {
     fn drop(&mut self) {
         for (semaphore, _) in self.drain() {
-            semaphore.borrow().fail(crate::status!(CANCELLED, "the operation was dropped before it ran"));
+            semaphore.borrow().fail(crate::ffi::status!(CANCELLED, "the operation was dropped before it ran"));
         }
     }
 }

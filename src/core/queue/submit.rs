@@ -464,7 +464,7 @@ fn closed(queue: &Queue) -> Status {
     if queue.failure().is_some() {
         queue.inactivate();
     }
-    let stopped = || crate::status!(FAILED_PRECONDITION, "the queue has stopped");
+    let stopped = || crate::ffi::status!(FAILED_PRECONDITION, "the queue has stopped");
     queue.check_alive().err().unwrap_or_else(stopped)
 }
 

@@ -15,7 +15,7 @@ use crate::hsa;
 /// RESOURCE_EXHAUSTED; no thread is left behind.
 pub fn start(queue: &Arc<Queue>, listener: Arc<hsa::FaultListener>) -> Result<JoinHandle<()>> {
     start_both(queue, listener).map_err(|error| {
-        crate::status!(RESOURCE_EXHAUSTED, "starting the threads of queue {}: {error}", queue.ordinal())
+        crate::ffi::status!(RESOURCE_EXHAUSTED, "starting the threads of queue {}: {error}", queue.ordinal())
     })
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::bytes_of;
 use super::schema::{MetricDescriptorRecord, Record};
-use crate::ffi::{raw, strings};
+use crate::{raw, strings};
 
 /// A metric that IREE knows: its identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -206,6 +206,7 @@ impl ProfileSink {
 }
 
 /// IREE's monotonic host clock, in nanoseconds.
+#[inline]
 pub fn host_time() -> i64 {
     // SAFETY: reads a clock.
     unsafe { raw::iree_time_now() }

@@ -4,7 +4,7 @@
 
 use bitflags::bitflags;
 
-use crate::ffi::{Result, raw, status};
+use crate::{Result, raw, status};
 
 /// A fixed-length record of the profile format.
 ///
@@ -22,6 +22,7 @@ macro_rules! records {
 
         // SAFETY: IREE's header says so of each.
         unsafe impl Record for raw::$record {
+            #[inline]
             fn blank() -> Self {
                 // SAFETY: a pure function.
                 unsafe { raw::$default() }

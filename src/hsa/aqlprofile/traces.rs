@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use amdgpu_ffi::{Result, status};
 use hsa_abi::aqlprofile::{
     self as abi, AqlProfileHandle, AqlTraceCodeObject, AqlTracePackets, AqlTraceParameter, AqlTraceParameterName,
     AqlTraceRequest,
@@ -11,9 +12,8 @@ use hsa_abi::aqlprofile::{
 use hsa_abi::{AmdPm4IbPacket, HsaAgent, HsaStatus};
 
 use super::{AqlProfile, CALLS, CaptureMemory, Memory, allocate, free};
-use crate::ffi::{Result, status};
-use crate::hsa::executable::LoadRange;
-use crate::hsa::{Agent, Library};
+use crate::executable::LoadRange;
+use crate::{Agent, Library};
 
 #[derive(Debug)]
 pub(super) struct TraceSymbols {
