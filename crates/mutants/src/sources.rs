@@ -167,15 +167,19 @@ impl Sources {
 
     /// The error for code that is not once where it has to be. It names the candidates.
     fn not_once(&self, mutant: &Mutant, code: &[Token], found: &[Place]) -> Error {
+        let named = |path: &str| -> Vec<_> {
+            let functions = |source: &Source| {
+                let named = source.functions.iter().filter(|function| function.is_named(path));
+                named.map(|function| source.line(&function.path, function.range.start)).collect::<Vec<_>>()
+            };
+            self.sources.iter().flat_map(functions).collect()
+        };
         let last = mutant.function.rsplit("::").next().unwrap_or_default();
+        let functions = [&mutant.function, last].map(named).into_iter().find(|functions| !functions.is_empty());
         let elsewhere: Vec<_> = self.sources.iter().flat_map(|source| source.places(code)).collect();
-        let functions = self.sources.iter().flat_map(|source| {
-            let named = source.functions.iter().filter(|function| function.is_named(last));
-            named.map(|function| source.line(&function.path, function.range.start))
-        });
         let lines = |places: &[Place]| places.iter().map(ToString::to_string).collect();
         let (heading, candidates): (_, Vec<_>) = match (found, &elsewhere[..]) {
-            ([], []) => ("functions of this name", functions.collect()),
+            ([], []) => ("functions of this name", functions.unwrap_or_default()),
             ([], elsewhere) => ("it is elsewhere", lines(elsewhere)),
             (found, _) => ("it is in", lines(found)),
         };
