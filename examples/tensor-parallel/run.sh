@@ -5,7 +5,7 @@
 set -eu
 folder=$1
 shift
-rank=${RANK:-${OMPI_COMM_WORLD_RANK:?start this with torchrun or mpirun}}
+rank=${RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:?start this with torchrun, srun or mpirun}}}
 inputs=
 for index in 0 1 2 3 4 5 6; do inputs="$inputs --input=@$folder/input$rank.$index.npy"; done
 # The folder's path must be without blanks.
