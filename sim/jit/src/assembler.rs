@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Encoder of x86-64 instructions (Intel's manual, volume 2: 2.2 prefixes, 2.3 VEX, 2.7 EVEX).
 //!
-//! Displacements always have 32 bits: EVEX scales those of 8 bits, and code size matters little here.
+//! Displacements have 8 bits where they fit: long straight code is as fast as it is decoded.
 
 /// A general register, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,14 +212,31 @@ impl Assembler {
     }
 
     /// ModRM, SIB and displacement for memory.
-    fn memory(&mut self, field: u8, Mem { base, displacement }: Mem) {
+    fn memory(&mut self, field: u8, mem: Mem) {
+        self.scaled(field, mem, 1);
+    }
+
+    /// [`Self::memory`], where displacements of 8 bits count so many bytes (Intel's manual, 2.7.5).
+    fn scaled(&mut self, field: u8, Mem { base, displacement }: Mem, scale: i32) {
         let low = base as u8 & 7;
-        self.byte(0x80 | (field & 7) << 3 | low);
+        let short = Some(displacement / scale).filter(|_| displacement % scale == 0).and_then(|n| i8::try_from(n).ok());
+        // RBP and R13 have none without a displacement.
+        let has_none = displacement == 0 && low != 5;
+        let mode = match short {
+            _ if has_none => 0,
+            Some(_) => 0x40,
+            None => 0x80,
+        };
+        self.byte(mode | (field & 7) << 3 | low);
         if low == 4 {
             // SIB without an index.
             self.byte(0x24);
         }
-        self.dword(displacement as u32);
+        match short {
+            _ if has_none => {}
+            Some(short) => self.byte(short as u8),
+            None => self.dword(displacement as u32),
+        }
     }
 
     fn direct(&mut self, field: u8, rm: u8) {
@@ -304,6 +321,13 @@ impl Assembler {
         self.byte(0x81);
         self.memory(0, mem);
         self.dword(value as u32);
+    }
+
+    /// `add dst, src` of 64 bits.
+    pub fn add(&mut self, dst: Gpr, src: Gpr) {
+        self.rex(true, dst as u8, src as u8);
+        self.byte(0x03);
+        self.direct(dst as u8, src as u8);
     }
 
     /// `add dst, [mem]` of 64 bits.
@@ -523,7 +547,16 @@ impl Assembler {
         self.byte(op.code);
         match last {
             Rm::Reg(reg) => self.direct(dst, reg),
-            Rm::Mem(mem) | Rm::Broadcast(mem) => self.memory(dst, mem),
+            Rm::Mem(mem) if width == Width::Ymm => self.memory(dst, mem),
+            Rm::Mem(mem) => {
+                let scale = match op {
+                    BROADCAST => 4,
+                    BROADCAST_QUAD => 16,
+                    _ => 64,
+                };
+                self.scaled(dst, mem, scale);
+            }
+            Rm::Broadcast(mem) => self.scaled(dst, mem, 4),
         }
     }
 

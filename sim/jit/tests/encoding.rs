@@ -71,6 +71,18 @@ fn vector_instructions_have_their_registers() {
         a.vector(Width::Ymm, vector::MUL_LOW_D, 4, 5, Rm::Reg(6));
         a.load_mask(Mask(1), mem(Gpr::Rbx));
         a.store_mask(mem(Gpr::R12), Mask(6));
+        // Displacements of 8 bits, which EVEX scales, and none.
+        let near = |base, displacement| Mem { base, displacement };
+        a.load_vector(Width::Zmm, 1, near(Gpr::R13, -128 * 64));
+        a.load_vector(Width::Zmm, 1, near(Gpr::R13, 127 * 64));
+        a.load_vector(Width::Zmm, 1, near(Gpr::R13, 128 * 64));
+        a.load_vector(Width::Zmm, 1, near(Gpr::Rbx, 65));
+        a.load_vector(Width::Zmm, 1, near(Gpr::R13, 0));
+        a.load_vector(Width::Zmm, 1, near(Gpr::R12, 0));
+        a.load_vector(Width::Ymm, 1, near(Gpr::Rbx, 65));
+        a.broadcast(Width::Zmm, 1, near(Gpr::Rbx, 12));
+        a.broadcast_quad(1, near(Gpr::Rbx, 48), None);
+        a.vector(Width::Zmm, vector::ADD_PS, 1, 2, Rm::Broadcast(near(Gpr::Rbx, 508)));
         a.zero_upper();
     });
     let expected = [
@@ -101,6 +113,16 @@ fn vector_instructions_have_their_registers() {
         "vpmulld ymm4,ymm5,ymm6",
         "kmovw k1,[rbx+1234h]",
         "kmovw [r12+1234h],k6",
+        "vmovups zmm1,[r13-2000h]",
+        "vmovups zmm1,[r13+1FC0h]",
+        "vmovups zmm1,[r13+2000h]",
+        "vmovups zmm1,[rbx+41h]",
+        "vmovups zmm1,[r13]",
+        "vmovups zmm1,[r12]",
+        "vmovups ymm1,[rbx+41h]",
+        "vbroadcastss zmm1,[rbx+0Ch]",
+        "vbroadcasti32x4 zmm1,[rbx+30h]",
+        "vaddps zmm1,zmm2,[rbx+1FCh]{1to16}",
         "vzeroupper",
     ];
     assert_eq!(found, expected);
@@ -129,6 +151,7 @@ fn scalar_instructions_have_their_registers() {
         a.test_constant(mem, 8);
         a.and_constant(mem, 9);
         a.add_memory(Gpr::R9, mem);
+        a.add(Gpr::Rax, Gpr::R9);
         a.call_memory(mem);
         a.multiply(Gpr::Rax, Gpr::R9);
         a.shift(Shift::Left, Gpr::Rax, 4);
@@ -162,6 +185,7 @@ fn scalar_instructions_have_their_registers() {
         "test dword ptr [r12-8],8",
         "and dword ptr [r12-8],9",
         "add r9,[r12-8]",
+        "add rax,r9",
         "call qword ptr [r12-8]",
         "imul eax,r9d",
         "shl eax,4",

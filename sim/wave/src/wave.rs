@@ -110,7 +110,7 @@ impl Named {
 /// Number of [`Places`].
 pub(crate) const PLACES: usize = 32;
 
-/// What compiled code knows of addresses in a wave's registers: `jit/access.rs`.
+/// Knowledge of compiled code about addresses in a wave's registers: `jit/access.rs`.
 #[derive(Clone)]
 #[repr(C)]
 #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]

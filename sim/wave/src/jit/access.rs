@@ -678,13 +678,15 @@ fn load_eights<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, o
     e.asm.load_mask(mask, Mem { base: CONTEXT, displacement: offset_of!(Context, second_quads) as i32 });
     let [a, b, c, d, more, last] = std::array::from_fn(|_| e.fresh());
     // Each of these: four dwords of a lane and of the fourth one behind it, again and again.
+    e.asm.load_address(Gpr::Rdx, e.row_memory(offsets, 0));
+    e.asm.load_wide(Gpr::Rcx, field::<L>(slot, offset_of!(Place, host)));
+    if part.immediate != 0 {
+        e.asm.adjust(Gpr::Rcx, part.immediate);
+    }
     for (lane, to) in [a, b, c, d, a, b, c, d].into_iter().enumerate() {
-        let offset = e.row_memory(offsets, 0);
-        let offset = Mem { displacement: offset.displacement + 4 * lane as i32, ..offset };
-        e.asm.scalar_mem(Scalar::Mov, Gpr::Rax, offset);
-        e.asm.add_memory(Gpr::Rax, field::<L>(slot, offset_of!(Place, host)));
-        let memory = Mem { base: Gpr::Rax, displacement: part.immediate };
-        e.asm.broadcast_quad(to, memory, (lane >= 4).then_some(mask));
+        e.asm.scalar_mem(Scalar::Mov, Gpr::Rax, Mem { base: Gpr::Rdx, displacement: 4 * lane as i32 });
+        e.asm.add(Gpr::Rax, Gpr::Rcx);
+        e.asm.broadcast_quad(to, Mem { base: Gpr::Rax, displacement: 0 }, (lane >= 4).then_some(mask));
     }
     // Rows and columns are exchanged.
     e.asm.vector(e.width, v::UNPACK_LOW_PS, more, a, Rm::Reg(b));

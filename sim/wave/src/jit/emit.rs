@@ -548,8 +548,8 @@ impl<'p, const L: usize> Emitter<'p, L> {
         self.asm.scalar_constant(Scalar::And, Gpr::Rax, 1);
     }
 
-    /// Makes jumps lead to a call of the handler of the op under way, and another one to another call, after which the block
-    /// goes on here. `before` is the state of the registers at the jumps.
+    /// Makes jumps lead to a call of the handler of the op under way, and another one to another call, after which the
+    /// block goes on here. `before` is the state of the registers at the jumps.
     pub fn or_handler(
         &mut self,
         to_handler: Vec<Jump>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! What data and patterns there are, and helpers for lanes.
+//! Kinds of data and patterns, and helpers for lanes.
 
 use std::arch::x86_64::*;
 
