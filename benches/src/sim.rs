@@ -39,19 +39,19 @@ const ROWS: [Row; 5] = [
         name: "matmul f32 512³",
         file: "matmul-f32",
         inputs: &["512x512xf32=0.5", "512x512xf32=0.25"],
-        bounds: Some([[11.0, 58.0], [7.2, 12.0]]),
+        bounds: Some([[8.4, 58.0], [3.9, 12.0]]),
     },
     Row {
         name: "matmul f16 512³",
         file: "matmul-f16",
         inputs: &["512x512xf16=0.5", "512x512xf16=0.25"],
-        bounds: Some([[9.0, 19.0], [3.4, 7.4]]),
+        bounds: Some([[4.2, 19.0], [2.6, 7.4]]),
     },
     Row {
         name: "convolution 3×3, 56×56×64, NHWC",
         file: "convolution",
         inputs: &["1x58x58x64xf32=0.5", "3x3x64x64xf32=0.25"],
-        bounds: Some([[44.0, 184.0], [12.0, 22.0]]),
+        bounds: Some([[22.0, 184.0], [5.4, 22.0]]),
     },
     Row {
         name: "multiply-add of 1 M",
