@@ -245,6 +245,10 @@ c_enum! {
         AMD_DRIVER_UID = 0xA112,
         /// [`HsaAgent`](crate::HsaAgent): the closest CPU.
         AMD_NEAREST_CPU = 0xA113,
+        /// `[u8; 8]`, bits: 0 for a GPU that shares the host's memory (APU).
+        AMD_MEMORY_PROPERTIES = 0xA114,
+        /// `[u8; 8]`, bits: no extension of AQL has one.
+        AMD_AQL_EXTENSIONS = 0xA115,
     }
 }
 

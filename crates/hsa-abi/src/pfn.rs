@@ -131,6 +131,7 @@ functions! {
     ) -> HsaStatus;
     fn hsa_memory_register(ptr: *mut c_void, size: usize) -> HsaStatus;
     fn hsa_memory_deregister(ptr: *mut c_void, size: usize) -> HsaStatus;
+    fn hsa_amd_enable_logging(flags: *mut u8, file: *mut c_void) -> HsaStatus;
     fn hsa_amd_coherency_set_type(agent: HsaAgent, coherency: HsaCoherencyType) -> HsaStatus;
     fn hsa_amd_memory_lock_to_pool(
         host_ptr: *mut c_void, size: usize, agents: *mut HsaAgent, agent_count: c_int,

@@ -83,6 +83,10 @@ unsafe fn common_info(agent: &Agent, attribute: HsaAgentInfo, value: Value) -> R
             | HsaAgentInfo::AMD_SDMA_UCODE_VERSION
             | HsaAgentInfo::AMD_NUM_SDMA_XGMI_ENG
             | HsaAgentInfo::AMD_IOMMU_SUPPORT => value.put(0_u32),
+            HsaAgentInfo::AMD_MEMORY_PROPERTIES => {
+                value.put(u64::from(agent.target().is_some_and(|target| target.is_apu)).to_le_bytes());
+            }
+            HsaAgentInfo::AMD_AQL_EXTENSIONS => value.put([0_u8; 8]),
             HsaAgentInfo::AMD_DRIVER_NODE_ID => value.put(agent.index.0 as u32),
             HsaAgentInfo::AMD_DOMAIN => value.put(0_u32),
             HsaAgentInfo::AMD_TIMESTAMP_FREQUENCY => value.put(machine::clock::CLOCK_HZ),

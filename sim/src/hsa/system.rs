@@ -18,7 +18,7 @@ check_signatures! {
     hsa_init hsa_shut_down hsa_status_string hsa_system_get_info
     hsa_system_major_extension_supported hsa_system_get_major_extension_table
     hsa_system_extension_supported hsa_agent_extension_supported
-    hsa_amd_register_system_event_handler hsa_sim_last_fault
+    hsa_amd_register_system_event_handler hsa_amd_enable_logging hsa_sim_last_fault
 }
 
 /// Minor version of the loader extension: 1.01.
@@ -244,6 +244,15 @@ pub unsafe extern "C" fn hsa_system_get_major_extension_table(
         // SAFETY: the caller's table has `table_length` bytes, ours has at least `length`.
         unsafe { table.copy_from_nonoverlapping((&raw const ours).cast(), length) };
         Ok(())
+    })
+}
+
+/// Logs nothing. The flags are about the packets of ROCR's own copy kernels, and copies here need none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_enable_logging(flags: *mut u8, _file: *mut c_void) -> HsaStatus {
+    guard(|| {
+        machine()?;
+        Out::new(flags).map(drop)
     })
 }
 

@@ -285,6 +285,33 @@ fn symbols_are_an_agents() {
 }
 
 #[test]
+fn variables_among_read_only_data_can_be_written() {
+    const PROGRAM_HEADERS: usize = 64;
+    const PROGRAM_HEADER: usize = 56;
+    let mut bytes = for_gfx1100();
+    let count = usize::from(bytes[56]);
+    for header in bytes[PROGRAM_HEADERS..].chunks_mut(PROGRAM_HEADER).take(count) {
+        // The flag for writing, in the second word.
+        header[4] &= !2;
+    }
+    every_release(|hsa| {
+        let code = load_code(hsa.gpu(), &bytes).unwrap();
+        let table: u64 = code.info("test_table", HsaExecutableSymbolInfo::VARIABLE_ADDRESS);
+        let table = ptr::with_exposed_provenance_mut::<u32>(table as usize);
+        let (source, done, gpu) = (hsa.host_memory::<u32>(1), signal(1), hsa.gpu());
+        // SAFETY: the memory is this test's own, and the variable has a word.
+        unsafe {
+            source.write(0x1234_5678);
+            let (to, from) = (table.cast(), source.cast_const().cast());
+            assert_eq!(hsa_amd_memory_async_copy(to, gpu, from, gpu, 4, 0, ptr::null(), done), HsaStatus::SUCCESS);
+            wait_for(done, 0);
+            assert_eq!(table.read_volatile(), 0x1234_5678);
+        }
+        destroy(&[done]);
+    });
+}
+
+#[test]
 fn kernels_and_variables_have_an_address_under_either_name() {
     type I = HsaExecutableSymbolInfo;
     every_release(|hsa| {

@@ -447,6 +447,27 @@ fn agents_answer_what_rocminfo_and_hip_ask() {
         assert_ne!(agent_info::<u32>(hsa.gpu(), HsaAgentInfo::AMD_MEMORY_WIDTH), 0);
         assert_ne!(agent_info::<u32>(hsa.gpu(), HsaAgentInfo::AMD_MEMORY_MAX_FREQUENCY), 0);
         assert_eq!(agent_info::<u32>(hsa.gpu(), HsaAgentInfo::AMD_NUM_SDMA_ENG), 2);
+        for agent in [hsa.cpu, hsa.gpu()] {
+            assert_eq!(agent_info::<[u8; 8]>(agent, HsaAgentInfo::AMD_MEMORY_PROPERTIES), [0; 8]);
+            assert_eq!(agent_info::<[u8; 8]>(agent, HsaAgentInfo::AMD_AQL_EXTENSIONS), [0; 8]);
+        }
+    });
+    in_environment(&[("HSA_SIM_AGENTS", "gfx1151")], |hsa| {
+        let apu = [1, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(agent_info::<[u8; 8]>(hsa.gpu(), HsaAgentInfo::AMD_MEMORY_PROPERTIES), apu);
+    });
+}
+
+#[test]
+fn logs_of_packets_are_accepted_and_empty() {
+    every_release(|_| {
+        let mut flags = [1_u8, 0, 0, 0, 0, 0, 0, 0];
+        // SAFETY: `flags` has the 8 bytes, and no file means standard error.
+        unsafe {
+            assert_eq!(hsa_amd_enable_logging(flags.as_mut_ptr(), ptr::null_mut()), OK);
+            let status = hsa_amd_enable_logging(ptr::null_mut(), ptr::null_mut());
+            assert_eq!(status, HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
     });
 }
 

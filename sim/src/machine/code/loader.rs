@@ -131,6 +131,7 @@ pub fn load(
     let mut image = map_segments(header, bytes)?;
     let sections = header.sections(ENDIAN, bytes)?;
     image.symbols = symbols(&image, &sections, bytes, external)?;
+    image.open_constants();
     relocate(&image, &sections, bytes, external)?;
     Ok(image)
 }
@@ -278,6 +279,16 @@ fn map_segments(header: &Header, bytes: &[u8]) -> Result<Image, LoadError> {
 }
 
 impl Image {
+    /// Lets kernels write read-only data with a variable in it. ROCR protects no part of a code object
+    /// (`amd_loader_context.cpp`), and LLVM places HIP's `__constant__` variables, which copy kernels fill, there.
+    fn open_constants(&mut self) {
+        for symbol in self.symbols.iter().filter(|symbol| matches!(symbol.kind, SymbolKind::Variable { .. })) {
+            for segment in self.segments.iter_mut().filter(|segment| !segment.executable) {
+                segment.writable |= symbol.address.wrapping_sub(segment.base) < segment.size;
+            }
+        }
+    }
+
     /// Pointer to `size` bytes at the file's address `address`, if the image has them.
     fn at(&self, address: u64, size: usize) -> Result<*mut u8, LoadError> {
         let inside = address.checked_add(size as u64).is_some_and(|end| end <= self.size);
