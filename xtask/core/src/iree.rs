@@ -220,7 +220,7 @@ fn hip_command(layout: &Layout, target: &Target) -> Result<Command> {
     let tool = "site-packages/iree/_runtime_libs/iree-run-module";
     let mut tools = versions.flatten().map(|version| version.path().join(tool));
     let tool = tools.find(|path| path.exists()).ok_or_else(|| Error::setup("no iree-base-runtime in build/venv"))?;
-    let mut command = rocm::enter(layout, target, &layout.root);
+    let mut command = rocm::enter(layout, rocm::Hip::V5_7, target, &layout.root);
     command.arg(tool).arg("--hip_dylib_path=/usr/lib/x86_64-linux-gnu");
     Ok(command)
 }

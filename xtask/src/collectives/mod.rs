@@ -207,7 +207,7 @@ fn run_in_root(layout: &Layout, step: &Step, target: &Target, file: &str, test: 
     let messages = step.capture(cargo)?;
     let program = setup::built_library(&String::from_utf8_lossy(&messages), file, "")
         .ok_or_else(|| Error::setup(format!("cargo built no test `{file}`")))?;
-    let mut command = rocm::enter(layout, target, &layout.root);
+    let mut command = rocm::enter(layout, rocm::Hip::V5_7, target, &layout.root);
     command.args([program.as_str(), "--exact", test, "--nocapture"]);
     command.env("AMDGPU_RS_TEST_HSA", layout.sim_library()).env("AMDGPU_RS_TEST_COLLECTIVE_ENGINE", "rccl");
     command.env("AMDGPU_RS_TEST_HIP", "1");
@@ -233,7 +233,7 @@ fn tool(layout: &Layout, target: &Target, module: &Path, flags: &[String]) -> Co
 /// `iree-run-module` for one rank in the root with RCCL. There is a GPU for each rank.
 fn rccl_tool(layout: &Layout, target: &Target, module: &Path, flags: &[String], ranks: usize) -> Command {
     let outside = tool(layout, target, module, flags);
-    let mut command = rocm::enter(layout, target, &layout.root);
+    let mut command = rocm::enter(layout, rocm::Hip::V5_7, target, &layout.root);
     command.arg(outside.get_program()).args(outside.get_args());
     command.arg("--amdgpu_rs_collective_engine=rccl");
     command.envs(outside.get_envs().filter_map(|(name, value)| Some((name, value?))));

@@ -28,14 +28,14 @@ impl Arguments {
     /// When set-up fails, or the command or its tests do.
     pub fn perform(self, layout: &Layout, steps: &Steps) -> Result<ExitCode> {
         match self.action {
-            Action::Run { target: TargetOption { target }, check, program } => {
+            Action::Run { hip, target: TargetOption { target }, check, program } => {
                 target.check_played(&Hsa::Sim)?;
-                rocm::run(layout, steps, &target, check.as_deref(), &program)
+                rocm::run(layout, steps, hip, &target, check.as_deref(), &program)
             }
-            Action::Test { suite, target: TargetOption { target }, filter, limit } => {
+            Action::Test { suite, hip, target: TargetOption { target }, filter, limit } => {
                 target.check_played(&Hsa::Sim)?;
                 let limit = limit.map(Duration::from_secs);
-                conclude(rocm::test(layout, steps, suite, &target, &filter, limit)?)?;
+                conclude(rocm::test(layout, steps, hip, suite, &target, &filter, limit)?)?;
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -47,6 +47,9 @@ impl Arguments {
 enum Action {
     /// Runs a program, rocminfo or hipcc with Debian's ROCm and the sim in ROCR's place
     Run {
+        /// The release of HIP
+        #[arg(long, value_enum, value_name = "RELEASE", default_value = "5.7")]
+        hip: rocm::Hip,
         #[command(flatten)]
         target: TargetOption,
         /// Checks that the sim makes in kernels, as in `cargo xtask run`
@@ -61,6 +64,9 @@ enum Action {
         /// The library
         #[arg(value_enum)]
         suite: rocm::Suite,
+        /// The release of HIP
+        #[arg(long, value_enum, value_name = "RELEASE", default_value = "5.7")]
+        hip: rocm::Hip,
         #[command(flatten)]
         target: TargetOption,
         /// Runs only the cases that match, a GoogleTest filter

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The root folder with ROCm's programs: packages of Debian 13, unpacked below `build/` and not installed. apt fetches
-//! them from the mirror of this machine's Debian and checks their signatures; ROCm's packages have a fixed version.
+//! The root folders with ROCm's programs, one for each release of HIP: packages of Debian, unpacked below `build/` and
+//! not installed. apt fetches them from the mirror of this machine's Debian and checks their signatures; ROCm's packages
+//! have a fixed version.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,14 +13,93 @@ use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
-/// Release of Debian.
-const SUITE: &str = "trixie";
 /// Keys that Debian's releases are signed with.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Folders at the top of a system that are links into `usr`.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// A set of packages, as apt's arguments. Their dependencies come along.
+/// A release of HIP, with the Debian that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Hip {
+    /// HIP 5.7 of Debian 13
+    #[value(name = "5.7")]
+    V5_7,
+    /// HIP 6.4 of Debian unstable
+    #[value(name = "6.4")]
+    V6_4,
+}
+
+impl Hip {
+    /// The option's value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V5_7 => "5.7",
+            Self::V6_4 => "6.4",
+        }
+    }
+
+    /// Folder of the root and of what apt needs for it.
+    fn home(self, layout: &Layout) -> PathBuf {
+        layout.build.join(match self {
+            Self::V5_7 => "rocm",
+            Self::V6_4 => "rocm-6.4",
+        })
+    }
+
+    /// Release of Debian, as its mirrors name it.
+    fn suite(self) -> &'static str {
+        match self {
+            Self::V5_7 => "trixie",
+            Self::V6_4 => "sid",
+        }
+    }
+
+    /// More options of apt for the release. The lists of unstable are valid for a week, and mirrors may be older. Old
+    /// lists do no harm, since the versions are fixed and the signature is still checked.
+    fn options(self) -> &'static str {
+        match self {
+            Self::V5_7 => "",
+            Self::V6_4 => " check-valid-until=no",
+        }
+    }
+
+    /// Packages of each set: HIP's runtime, and programs of its start scripts.
+    fn always(self) -> &'static [&'static str] {
+        match self {
+            Self::V5_7 => &["libamdhip64-5=5.7.1-6+deb13u1", "coreutils", "dash"],
+            Self::V6_4 => &["libamdhip64-6=6.4.3-5", "libamd-comgr3=7.0.2+dfsg-3", "coreutils", "dash"],
+        }
+    }
+
+    /// Packages of a set; none if this Debian lacks them for this release of HIP.
+    fn packages(self, set: Set) -> &'static [&'static str] {
+        match (self, set) {
+            (_, Set::Runtime) => self.always(),
+            (Self::V5_7, Set::Compiler) => &["hipcc=5.7.1-6+deb13u1", "rocminfo=6.1.2-2", "libc6-dev", "grep", "sed"],
+            (Self::V5_7, Set::RocRand) => &["librocrand1-tests=5.7.1-6"],
+            (Self::V5_7, Set::Rccl) => &["librccl1-tests=5.4.3-3+b1"],
+            (Self::V6_4, Set::Compiler) => &[
+                "hipcc=7.0.2+dfsg-3",
+                "libamdhip64-dev=6.4.3-5",
+                "rocm-device-libs-21=7.0.2+dfsg-3",
+                "rocminfo=7.2.4-1",
+                "libc6-dev",
+                "grep",
+                "sed",
+            ],
+            (Self::V6_4, Set::RocRand) => &["librocrand1-tests=6.4.3-1"],
+            (Self::V6_4, Set::HipCub) => &["libhipcub-tests=6.4.3-2"],
+            (Self::V6_4, Set::RocPrim) => &["librocprim-tests=6.4.3-2"],
+            (Self::V6_4, Set::RocThrust) => &["librocthrust-tests=6.4.4-1"],
+            (Self::V6_4, Set::RocSparse) => &["librocsparse1-tests=6.4.3-3"],
+            (Self::V6_4, Set::RocBlas) => &["librocblas4-tests=6.4.4-4"],
+            (Self::V5_7, Set::HipCub | Set::RocPrim | Set::RocThrust | Set::RocSparse | Set::RocBlas)
+            | (Self::V6_4, Set::Rccl) => &[],
+        }
+    }
+}
+
+/// A set of packages. Their dependencies come along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
     /// HIP's runtime alone.
@@ -30,6 +110,16 @@ pub enum Set {
     RocRand,
     /// RCCL and its tests.
     Rccl,
+    /// hipCUB's tests.
+    HipCub,
+    /// rocPRIM's tests.
+    RocPrim,
+    /// rocThrust's tests.
+    RocThrust,
+    /// rocSPARSE and its tests.
+    RocSparse,
+    /// rocBLAS and its tests.
+    RocBlas,
 }
 
 impl Set {
@@ -39,50 +129,63 @@ impl Set {
             Self::Compiler => "compiler",
             Self::RocRand => "rocrand",
             Self::Rccl => "rccl",
-        }
-    }
-
-    fn packages(self) -> &'static [&'static str] {
-        match self {
-            Self::Runtime => &[],
-            Self::Compiler => &["hipcc=5.7.1-6+deb13u1", "rocminfo=6.1.2-2", "libc6-dev", "grep", "sed"],
-            Self::RocRand => &["librocrand1-tests=5.7.1-6"],
-            Self::Rccl => &["librccl1-tests=5.4.3-3+b1"],
+            Self::HipCub => "hipcub",
+            Self::RocPrim => "rocprim",
+            Self::RocThrust => "rocthrust",
+            Self::RocSparse => "rocsparse",
+            Self::RocBlas => "rocblas",
         }
     }
 }
 
-/// Packages of each set: HIP's runtime, and programs of its start scripts.
-const ALWAYS: [&str; 3] = ["libamdhip64-5=5.7.1-6+deb13u1", "coreutils", "dash"];
-
-/// The root folder, which [`ensure`] fills.
-pub fn folder(layout: &Layout) -> PathBuf {
-    layout.build.join("rocm/root")
+/// The root folder of a release, which [`ensure`] fills.
+pub fn folder(layout: &Layout, hip: Hip) -> PathBuf {
+    hip.home(layout).join("root")
 }
 
 /// Downloads and unpacks a set, unless it is there.
 ///
 /// # Errors
-/// When no mirror that apt uses has the packages, or there is no room.
-pub fn ensure(layout: &Layout, steps: &Steps, set: Set) -> Result<()> {
-    let home = layout.build.join("rocm");
-    let packages = [&ALWAYS, set.packages()].concat();
+/// When Debian has no such packages for this HIP, no mirror that apt uses has their versions, or there is no room.
+pub fn ensure(layout: &Layout, steps: &Steps, hip: Hip, set: Set) -> Result<()> {
+    let home = hip.home(layout);
+    if hip.packages(set).is_empty() {
+        return Err(Error::setup(format!(
+            "no packages of {} for HIP {} are known; give another --hip",
+            set.name(),
+            hip.name()
+        )));
+    }
+    let packages = [hip.always(), hip.packages(set)].concat();
     let stamp = home.join(set.name());
     let wanted = packages.join("\n");
     if fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
         return Ok(());
     }
     steps.step(&format!("Debian's packages of ROCm ({})", set.name()), |step| {
-        let apt = Apt::prepare(&home, step)?;
+        let apt = Apt::prepare(&home, hip, step)?;
         let mut install = apt.command();
         install.args(["install", "--yes", "--no-install-recommends", "--download-only"]).args(&packages);
-        step.run(install)?;
-        unpack(step, &apt.archives(), &folder(layout))?;
-        furnish(&folder(layout))?;
+        if let Err(error) = step.run(install) {
+            return Err(Error::setup(format!("{error}{}", gone(hip))));
+        }
+        unpack(step, &apt.archives(), &folder(layout, hip))?;
+        furnish(&folder(layout, hip))?;
         fs::write(&stamp, &wanted).context(|| format!("writing {}", stamp.display()))
     })?;
     steps.say(&format!("{} holds ROCm's programs for the sim, {} MB", home.display(), megabytes(&home)));
     Ok(())
+}
+
+/// More about a failed download.
+fn gone(hip: Hip) -> &'static str {
+    match hip {
+        Hip::V5_7 => "",
+        Hip::V6_4 => {
+            "\nIf apt does not find a version: Debian unstable keeps the newest only. snapshot.debian.org has all; name \
+             newer versions in xtask/core/src/rocm/root.rs, or use --hip 5.7."
+        }
+    }
 }
 
 /// apt with separate lists and archives, independent of the machine's packages.
@@ -92,7 +195,7 @@ struct Apt {
 
 impl Apt {
     /// Finds a mirror that has the release, and fetches its list of packages.
-    fn prepare(home: &Path, step: &Step) -> Result<Self> {
+    fn prepare(home: &Path, hip: Hip, step: &Step) -> Result<Self> {
         let apt = Self { home: home.to_owned() };
         let write = |name: &str, text: &str| {
             let path = home.join(name);
@@ -115,9 +218,10 @@ impl Apt {
             ),
         )?;
         write("status", "")?;
+        let (suite, options) = (hip.suite(), hip.options());
         let mut problems = String::new();
         for mirror in mirrors(step)? {
-            write("sources.list", &format!("deb [signed-by={KEYRING}] {mirror} {SUITE} main\n"))?;
+            write("sources.list", &format!("deb [signed-by={KEYRING}{options}] {mirror} {suite} main\n"))?;
             let mut update = apt.command();
             update.args(["update", "--error-on=any"]);
             match step.run(update) {
@@ -125,7 +229,7 @@ impl Apt {
                 Err(error) => problems.push_str(&format!("\n{mirror}: {error}")),
             }
         }
-        Err(Error::setup(format!("no Debian mirror that apt uses gives Debian 13 ({SUITE}):{problems}")))
+        Err(Error::setup(format!("no Debian mirror that apt uses gives {suite}:{problems}")))
     }
 
     fn command(&self) -> Command {

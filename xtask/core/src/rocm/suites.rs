@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Tests of ROCm's libraries, which Debian has compiled for many GPUs with LLVM 17. They check themselves.
+//! Tests of ROCm's libraries, which Debian has compiled for many GPUs. They check themselves.
 
 use std::fmt;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::steps::{Step, Steps};
 use crate::tally::Tally;
 use crate::target::Target;
 
-use super::root::{self, Set};
+use super::root::{self, Hip, Set};
 
 /// A program that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(600);
@@ -51,6 +51,16 @@ pub enum Suite {
     Rocrand,
     /// Collectives on several GPUs; give it two targets, such as gfx906,gfx906
     Rccl,
+    /// Sorts, scans and reductions as CUB names them; HIP 6.4
+    Hipcub,
+    /// Sorts, scans and reductions; HIP 6.4
+    Rocprim,
+    /// Algorithms as Thrust names them; HIP 6.4
+    Rocthrust,
+    /// Sparse linear algebra; HIP 6.4
+    Rocsparse,
+    /// Linear algebra; HIP 6.4
+    Rocblas,
 }
 
 impl Suite {
@@ -58,6 +68,11 @@ impl Suite {
         match self {
             Self::Rocrand => Set::RocRand,
             Self::Rccl => Set::Rccl,
+            Self::Hipcub => Set::HipCub,
+            Self::Rocprim => Set::RocPrim,
+            Self::Rocthrust => Set::RocThrust,
+            Self::Rocsparse => Set::RocSparse,
+            Self::Rocblas => Set::RocBlas,
         }
     }
 
@@ -66,6 +81,11 @@ impl Suite {
         match self {
             Self::Rocrand => "usr/libexec/rocm/librocrand1-tests",
             Self::Rccl => "usr/libexec/rocm/librccl1-tests",
+            Self::Hipcub => "usr/libexec/rocm/libhipcub-tests",
+            Self::Rocprim => "usr/libexec/rocm/librocprim-tests",
+            Self::Rocthrust => "usr/libexec/rocm/librocthrust-tests",
+            Self::Rocsparse => "usr/libexec/rocm/librocsparse1-tests",
+            Self::Rocblas => "usr/libexec/rocm/librocblas4-tests",
         }
     }
 }
@@ -75,6 +95,11 @@ impl fmt::Display for Suite {
         f.write_str(match self {
             Self::Rocrand => "rocRAND",
             Self::Rccl => "RCCL",
+            Self::Hipcub => "hipCUB",
+            Self::Rocprim => "rocPRIM",
+            Self::Rocthrust => "rocThrust",
+            Self::Rocsparse => "rocSPARSE",
+            Self::Rocblas => "rocBLAS",
         })
     }
 }
@@ -82,6 +107,7 @@ impl fmt::Display for Suite {
 /// One program of a suite, with the filter of its cases.
 struct Run<'a> {
     suite: Suite,
+    hip: Hip,
     target: &'a Target,
     program: &'a str,
     /// GoogleTest filter.
@@ -97,20 +123,23 @@ struct Run<'a> {
 pub fn test(
     layout: &Layout,
     steps: &Steps,
+    hip: Hip,
     suite: Suite,
     target: &Target,
     filter: &str,
     limit: Option<Duration>,
 ) -> Result<Tally> {
-    prepare(layout, steps, suite)?;
-    let folder = root::folder(layout).join(suite.folder());
+    prepare(layout, steps, hip, suite)?;
+    let folder = root::folder(layout, hip).join(suite.folder());
     let entries = fs::read_dir(&folder).context(|| format!("reading {}", folder.display()))?;
     let mut programs: Vec<_> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    // A script that runs all the programs.
+    programs.retain(|program| program != "run-tests");
     programs.sort();
     let mut total = Tally::default();
     for program in &programs {
-        total += run(layout, steps, &Run { suite, target, program, filter, limit })?;
+        total += run(layout, steps, &Run { suite, hip, target, program, filter, limit })?;
     }
     if total == Tally::default() {
         return Err(Error::setup(format!("no case of {suite} matches {filter}")));
@@ -124,18 +153,19 @@ pub fn test(
 /// As [`test()`].
 pub fn run_sample(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let suite = Suite::Rocrand;
-    prepare(layout, steps, suite)?;
+    let hip = Hip::V5_7;
+    prepare(layout, steps, hip, suite)?;
     let target = &SAMPLE_TARGET.parse().map_err(Error::setup)?;
     let mut total = Tally::default();
     for program in SAMPLE {
-        total += run(layout, steps, &Run { suite, target, program, filter: "*", limit: None })?;
+        total += run(layout, steps, &Run { suite, hip, target, program, filter: "*", limit: None })?;
     }
     Ok(total)
 }
 
-fn prepare(layout: &Layout, steps: &Steps, suite: Suite) -> Result<()> {
+fn prepare(layout: &Layout, steps: &Steps, hip: Hip, suite: Suite) -> Result<()> {
     setup::sim(layout, steps)?;
-    root::ensure(layout, steps, suite.set())
+    root::ensure(layout, steps, hip, suite.set())
 }
 
 fn run(layout: &Layout, steps: &Steps, run: &Run) -> Result<Tally> {
@@ -172,7 +202,7 @@ fn run(layout: &Layout, steps: &Steps, run: &Run) -> Result<Tally> {
 /// Runs a program to its end or to its limit. Returns its cases, and true if it was stopped at its limit.
 fn execute(layout: &Layout, step: &Step, run: &Run) -> Result<(Report, bool)> {
     let command = || -> Command {
-        let mut command = super::enter(layout, run.target, Path::new("/tmp"));
+        let mut command = super::enter(layout, run.hip, run.target, Path::new("/tmp"));
         limit_kernels(&mut command, KERNEL_LIMIT);
         if let Some(limit) = run.limit {
             command.args(["timeout", &limit.as_secs().to_string()]);
