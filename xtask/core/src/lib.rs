@@ -3,8 +3,8 @@
 //! Set-up, builds and runs of the programs that the project's commands need: IREE's tools and conformance tests, the
 //! software GPU, compilers, ROCm's packages. Steps with logs and progress, counts of results, exit codes.
 //!
-//! `xtask` has the commands; benchmarks (`bench`), models (`models`), verification of the simulator (`sim-verify`) and of
-//! the tests (`mutants`) are crates of their own above this one.
+//! `xtask` has the commands; benchmarks (`bench`), models (`models`), verification of the simulator (`sim-verify`) and
+//! of the tests (`mutants`) are crates of their own above this one.
 
 #![allow(rustdoc::invalid_html_tags, reason = "some doc comments are help texts of commands")]
 

@@ -65,9 +65,9 @@ unsafe extern "sysv64" fn f32_16x16x4(d: *mut f32, c: *const f32, a: *const u32,
     }
 }
 
-/// `v_wmma_f32_16x16x16_f16` or `_bf16` of RDNA3: D = A·B + C, summed in f64 in order of K and rounded once. C and D are
-/// 16 rows of 16 elements. Register *r* of lane *m* has elements 2 *r* and 2 *r* + 1 of row *m* of A, or of column *m*
-/// of B.
+/// `v_wmma_f32_16x16x16_f16` or `_bf16` of RDNA3: D = A·B + C, summed in f64 in order of K and rounded once. C and D
+/// are 16 rows of 16 elements. Register *r* of lane *m* has elements 2 *r* and 2 *r* + 1 of row *m* of A, or of column
+/// *m* of B.
 ///
 /// # Safety
 /// The CPU has AVX-512 F. C and D are 256 / `L` rows, A and B eight.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! The root folders with ROCm's programs, one for each release of HIP: packages of Debian, unpacked below `build/` and
-//! not installed. apt fetches them from the mirror of this machine's Debian and checks their signatures; ROCm's packages
-//! have a fixed version.
+//! not installed. apt fetches them from the mirror of this machine's Debian and checks their signatures; ROCm's
+//! packages have a fixed version.
 
 use std::fs;
 use std::os::unix::fs::symlink;
