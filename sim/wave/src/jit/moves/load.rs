@@ -120,7 +120,7 @@ unsafe fn spread<const KIND: u8, const L: usize>(data: *mut u32, part: usize, va
 }
 
 /// # Safety
-/// As of [`Move`].
+/// As of [`Move`](super::Move).
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe extern "sysv64" fn load<const KIND: u8, const STRIDE: usize, const DWORDS: usize, const L: usize>(
     data: *mut u32,
@@ -253,7 +253,7 @@ const fn pairs(n: i32) -> [i32; 16] {
 }
 
 /// # Safety
-/// As of [`Move`].
+/// As of [`Move`](super::Move).
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe extern "sysv64" fn load_small<
     const KIND: u8,

@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 /// Where lanes overlap, the last one's bytes stay.
 ///
 /// # Safety
-/// As of [`Move`].
+/// As of [`Move`](super::Move).
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe extern "sysv64" fn store<const KIND: u8, const STRIDE: usize, const DWORDS: usize, const L: usize>(
     data: *mut u32,
@@ -81,7 +81,7 @@ pub(super) unsafe extern "sysv64" fn store<const KIND: u8, const STRIDE: usize, 
 }
 
 /// # Safety
-/// As of [`Move`].
+/// As of [`Move`](super::Move).
 pub(super) unsafe extern "sysv64" fn store_small<const WHAT: usize, const L: usize>(
     data: *mut u32,
     host: u64,
@@ -103,7 +103,7 @@ pub(super) unsafe extern "sysv64" fn store_small<const WHAT: usize, const L: usi
 /// Stores `DWORDS` rows of each lane at one place, and as many others at a second one, lane after lane.
 ///
 /// # Safety
-/// As of [`Move`], for both places.
+/// As of [`Move`](super::Move), for both places.
 pub(in super::super) unsafe extern "sysv64" fn store_pairs<const DWORDS: usize, const L: usize>(
     data: *const u32,
     host: u64,
