@@ -54,7 +54,7 @@ fn an_element_past_a_queue_allocated_buffer_is_outside() {
             write(rig, faults, buffer, 0);
             write(rig, faults, buffer, 1023);
         }
-        write_outside(rig, faults, &buffers[0], 1024, "0 bytes past the end of one of 4096");
+        write_outside(rig, faults, &buffers[0], 1024, "0 bytes past the end of a suballocation of 4096");
     });
 }
 
@@ -63,7 +63,7 @@ fn an_element_past_a_buffer_of_the_allocator_is_outside_though_its_pages_are_not
     checked("an_element_past_a_buffer_of_the_allocator_is_outside_though_its_pages_are_not", |rig, faults| {
         let buffer = rig.buffer(1000);
         write(rig, faults, &buffer, 249);
-        write_outside(rig, faults, &buffer, 250, "0 bytes past the end of one of 1000");
+        write_outside(rig, faults, &buffer, 250, "0 bytes past the end of a suballocation of 1000");
     });
 }
 
