@@ -226,7 +226,10 @@ fn bytes_that_nothing_has_written_are_told() {
     assert_eq!((code, out.as_str()), (0, "argument 0:\n       0: 7 8 9 - -\n"), "{err}");
     let (code, _, err) = fill("--check all,result");
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("result: argument 0 has 8 uninitialized bytes of 20, the first at 0xc: never written"), "{err}");
+    assert!(
+        err.contains("result: argument 0 has 8 uninitialized bytes of 20, the first at 0xc: never written"),
+        "{err}"
+    );
     // Without the check nothing is known of it.
     let (code, out, err) = fill("--check none");
     assert!(code == 0 && !out.contains('-'), "{out}{err}");
