@@ -23,7 +23,7 @@ struct Sent {
     frames: AtomicU64,
     /// Bytes of payloads and heads.
     bytes: AtomicU64,
-    /// The ranks they went to.
+    /// The ranks that received them.
     targets: Mutex<BTreeSet<u32>>,
 }
 
