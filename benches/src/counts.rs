@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{FLOOR, Options, check, follow, number, programs, summary};
+use super::results::Case;
+use super::{Drivers, FLOOR, Options, check, follow, number, programs, summary};
 use xtask_core::error::{Error, Result};
 use xtask_core::layout::Layout;
 use xtask_core::steps::{Step, Steps};
@@ -56,6 +57,21 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options) -> Result<()> {
     let output = steps.step("Counting", |step| count(layout, step, options, &folder))?;
     print!("{}", output.table(options.drivers.names()));
     Ok(())
+}
+
+/// Instructions of each case, of the floor and of both drivers. Set-up must have built the program.
+///
+/// # Errors
+/// When a case fails or none matches.
+pub fn cases(layout: &Layout, steps: &Steps, options: &Options) -> Result<Vec<Case>> {
+    let folder = programs::ensure(layout, steps, options.target)?;
+    let output = steps.step("Counting", |step| count(layout, step, options, &folder))?;
+    let [ours, c] = [Drivers::AmdgpuRs, Drivers::Amdgpu].map(|driver| driver.names()[0]);
+    let cases = output.cases().into_iter().map(|name| {
+        let [floor, ours, c] = [FLOOR, ours, c].map(|driver| output.get(name, driver).map(|counts| counts[0]));
+        Case { name: name.to_owned(), floor, ours, c }
+    });
+    Ok(cases.collect())
 }
 
 /// Counts the cases of one driver. Set-up must have built the program.

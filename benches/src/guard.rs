@@ -191,6 +191,7 @@ fn text(counted: &BTreeMap<String, Counts>, compiler: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::{self, Host, Kind};
 
     const COUNTS: Counts = [1000.0, 10.0, 0.0, 0.0, 0.0];
 
@@ -206,6 +207,21 @@ mod tests {
     fn figures_are_read_as_they_are_written() {
         assert_eq!(figures().compiler, "rustc 1");
         assert_eq!(compared(COUNTS, GROWTH), Ok(None));
+    }
+
+    #[test]
+    fn instructions_of_the_results_are_about_those_of_the_guard() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let text = fs::read_to_string(root.join("benches/counts.toml")).unwrap();
+        let guarded: Figures = toml::from_str(&text).unwrap();
+        let host: Host = results::read(root, results::HOST).unwrap();
+        let run = host.run.iter().find(|run| run.kind == Kind::Instructions && !run.pm4).expect("a run that counts");
+        for name in CASES.iter().filter(|name| !name.starts_with("profiled/")) {
+            let counted = run.case.iter().find(|case| case.name == *name).and_then(|case| case.ours).expect(name);
+            let guard = guarded.case[*name]["instructions"];
+            let growth = (counted / guard - 1.0).abs();
+            assert!(growth < GROWTH_WITH_ALLOCATIONS, "{name}: {counted} in the results, {guard} in counts.toml");
+        }
     }
 
     #[test]

@@ -7,7 +7,10 @@
 pub mod cost;
 pub mod counts;
 pub mod guard;
+mod pages;
 mod programs;
+pub mod record;
+mod results;
 pub mod sim;
 mod start;
 
@@ -310,13 +313,15 @@ const GOAL: f64 = 0.7;
 
 /// Formats the geometric mean of the ratios and the number of ratios that meet [`GOAL`]; empty if there are no ratios.
 fn summary(what: &str, ratios: &[f64]) -> String {
-    if ratios.is_empty() {
-        return String::new();
-    }
+    let Some(mean) = geometric_mean(ratios) else { return String::new() };
     let count = ratios.len();
-    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count as f64).exp();
     let good = ratios.iter().filter(|ratio| **ratio <= GOAL).count();
     format!("geometric mean of {what}: {mean:.2}; at most {GOAL:.2}: {good} of {count} cases\n")
+}
+
+fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let sum: f64 = values.iter().map(|value| value.ln()).sum();
+    (!values.is_empty()).then(|| (sum / values.len() as f64).exp())
 }
 
 fn ratio(ours: &[f64], others: &[f64]) -> Option<f64> {

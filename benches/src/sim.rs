@@ -3,11 +3,12 @@
 //! `cargo xtask bench --sim`: the CPU time of kernels on the sim, beside IREE's CPU backend with the same model on the
 //! same machine. Both run on one thread.
 
-use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
+use super::results::{self, Origin, Sim, SimCase, SimRun, SimTimes};
+use super::{pages, record};
 use xtask_core::error::{Context, Error, Result};
 use xtask_core::hsa::Hsa;
 use xtask_core::iree::{Backend, is_newer};
@@ -26,12 +27,12 @@ struct Row {
     name: &'static str,
     file: &'static str,
     inputs: &'static [&'static str],
-    /// Highest ratios to the CPU backend that the guard allows, on each of [`TARGETS`], with compiled code and by the
-    /// interpreter: [`MARGIN`] times those measured.
-    bounds: Option<[[f64; 2]; 2]>,
+    /// True if the guard measures the model. The layer takes too long.
+    is_guarded: bool,
 }
 
-/// Allowed growth of a ratio: other processors, and other processes on this one, change ratios by up to a half.
+/// Allowed growth of a ratio beyond the one of the checked-in results. Other processors, and other processes on this
+/// one, change ratios by up to a half.
 const MARGIN: f64 = 1.6;
 
 const ROWS: [Row; 5] = [
@@ -39,27 +40,27 @@ const ROWS: [Row; 5] = [
         name: "matmul f32 512³",
         file: "matmul-f32",
         inputs: &["512x512xf32=0.5", "512x512xf32=0.25"],
-        bounds: Some([[8.4, 58.0], [3.9, 12.0]]),
+        is_guarded: true,
     },
     Row {
         name: "matmul f16 512³",
         file: "matmul-f16",
         inputs: &["512x512xf16=0.5", "512x512xf16=0.25"],
-        bounds: Some([[4.2, 19.0], [2.6, 7.4]]),
+        is_guarded: true,
     },
     Row {
         name: "convolution 3×3, 56×56×64, NHWC",
         file: "convolution",
         inputs: &["1x58x58x64xf32=0.5", "3x3x64x64xf32=0.25"],
-        bounds: Some([[22.0, 184.0], [5.4, 22.0]]),
+        is_guarded: true,
     },
     Row {
         name: "multiply-add of 1 M",
         file: "multiply-add",
         inputs: &["1048576xf32=0.5", "1048576xf32=0.25", "1048576xf32=1.5"],
-        bounds: Some([[13.0, 23.0], [12.0, 22.0]]),
+        is_guarded: true,
     },
-    Row { name: "BERT-base layer, 128 tokens, f32", file: "bert-layer", inputs: &BERT, bounds: None },
+    Row { name: "BERT-base layer, 128 tokens, f32", file: "bert-layer", inputs: &BERT, is_guarded: false },
 ];
 
 /// Arguments of the layer: tokens, then weights and biases.
@@ -83,52 +84,53 @@ const BERT: [&str; 17] = [
     "768xf32=0.03",
 ];
 
-/// Milliseconds of the CPU backend, and of each target: with compiled code, and by the interpreter.
-type Times = (f64, [[f64; 2]; 2]);
-
-/// Measures all rows, and prints the table.
+/// Measures all rows, and prints the table. With `writes` it also writes them to the results and into the pages.
 ///
 /// # Errors
 /// When a model does not compile or run.
-pub fn run(layout: &Layout, steps: &Steps, repeat: u32) -> Result<()> {
-    let mut text =
-        format!("{}, one thread; milliseconds of CPU time, the least of {repeat}\n\n| model | llvm-cpu |", processor());
-    let columns: String =
-        TARGETS.iter().map(|target| format!(" {target} | times llvm-cpu | interpreter | times |")).collect();
-    let _ = writeln!(text, "{columns}\n|{}", "---|".repeat(10));
-    for row in &ROWS {
-        let (cpu, sims) = steps.step(row.name, |step| measure(layout, step, row, repeat))?;
-        let cells: String = sims.as_flattened().iter().map(|sim| format!(" {sim:.1} | {:.1} |", sim / cpu)).collect();
-        let _ = writeln!(text, "| {} | {cpu:.2} |{cells}", row.name);
+pub fn run(layout: &Layout, steps: &Steps, repeat: u32, writes: bool) -> Result<()> {
+    let origin = Origin::now(layout, steps)?;
+    let cases = ROWS.iter().map(|row| steps.step(row.name, |step| measure(layout, step, row, repeat)));
+    let run = SimRun { origin, case: cases.collect::<Result<_>>()? };
+    println!("one thread; milliseconds of CPU time, the least of {repeat}, with times llvm-cpu in brackets\n");
+    print!("{}", pages::latest(&run));
+    if writes {
+        let mut sim: Sim = results::read(&layout.root, results::SIM)?;
+        sim.add(run);
+        results::write(&layout.root, results::SIM, &sim.text())?;
+        record::report(layout)?;
     }
-    print!("{text}");
     Ok(())
 }
 
-/// Fails if a ratio of a row that has bounds is above them.
+/// Fails if a ratio of a guarded row exceeds the one of the checked-in results by more than [`MARGIN`] times.
 ///
 /// # Errors
-/// When a model does not compile or run.
+/// When a model does not compile or run, or the results lack it.
 pub fn guard(layout: &Layout, steps: &Steps) -> Result<Tally> {
+    let results: Sim = results::read(&layout.root, results::SIM)?;
+    let known = &results.latest()?.case;
     let mut tally = Tally::default();
-    for row in &ROWS {
-        let Some(bounds) = row.bounds else { continue };
-        let (cpu, sims) = steps.step(row.name, |step| measure(layout, step, row, 5))?;
-        let ways = TARGETS.iter().flat_map(|target| [(target, "compiled"), (target, "interpreted")]);
-        for (((target, way), sim), bound) in ways.zip(sims.as_flattened()).zip(bounds.as_flattened()) {
+    for row in ROWS.iter().filter(|row| row.is_guarded) {
+        let lacks = || Error::setup(format!("{} has no model {}", results::SIM, row.name));
+        let before = ratios(known.iter().find(|case| case.model == row.name).ok_or_else(lacks)?);
+        let now = ratios(&steps.step(row.name, |step| measure(layout, step, row, 5))?);
+        for ((way, ratio), (_, before)) in now.into_iter().zip(before) {
             // Without AVX-512 little is compiled, while the CPU backend has AVX2.
-            if way == "compiled" && !has_avx512() {
+            if way.ends_with("compiled") && !has_avx512() {
                 continue;
             }
-            let (name, ratio) = (format!("{} on {target}, {way}", row.name), sim / cpu);
-            let verdict = if ratio <= *bound {
+            let name = format!("{} on {way}", row.name);
+            let (Some(ratio), Some(before)) = (ratio, before) else { return Err(lacks()) };
+            let bound = before * MARGIN;
+            let verdict = if ratio <= bound {
                 tally.passed += 1;
                 Verdict::Passed
             } else {
                 tally.failed += 1;
                 let why = format!(
-                    "{ratio:.1} times the CPU backend's time, at most {bound:.1} is allowed ({:.1} was measured)",
-                    bound / MARGIN
+                    "{ratio:.1} times the CPU backend's time, at most {bound:.1} is allowed ({before:.1} in {})",
+                    results::SIM
                 );
                 println!("  FAILED  {name}: {why}");
                 Verdict::Failed(why)
@@ -140,6 +142,17 @@ pub fn guard(layout: &Layout, steps: &Steps) -> Result<Tally> {
     Ok(tally)
 }
 
+/// Multiples of the CPU backend's time, with the names of the ways.
+fn ratios(case: &SimCase) -> [(&'static str, Option<f64>); 4] {
+    let of = |time: Option<f64>| Some(time? / case.llvm_cpu?);
+    [
+        ("gfx1100, interpreted", of(case.gfx1100.interpreted)),
+        ("gfx1100, compiled", of(case.gfx1100.compiled)),
+        ("gfx942, interpreted", of(case.gfx942.interpreted)),
+        ("gfx942, compiled", of(case.gfx942.compiled)),
+    ]
+}
+
 /// True if kernels are compiled by default on this machine.
 fn has_avx512() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -148,16 +161,14 @@ fn has_avx512() -> bool {
     false
 }
 
-fn measure(layout: &Layout, step: &Step, row: &Row, repeat: u32) -> Result<Times> {
-    let cpu = time(layout, step, row, None, repeat)?;
-    let mut sims = [[0.0; 2]; 2];
-    for (name, sim) in TARGETS.iter().zip(&mut sims) {
+fn measure(layout: &Layout, step: &Step, row: &Row, repeat: u32) -> Result<SimCase> {
+    let llvm_cpu = Some(time(layout, step, row, None, repeat)?);
+    let [gfx1100, gfx942] = TARGETS.map(|name| {
         let target = name.parse().map_err(Error::setup)?;
-        for (time_of, jit) in sim.iter_mut().zip(["1", "0"]) {
-            *time_of = time(layout, step, row, Some((&target, jit)), repeat)?;
-        }
-    }
-    Ok((cpu, sims))
+        let of = |jit| time(layout, step, row, Some((&target, jit)), repeat);
+        Ok(SimTimes { interpreted: Some(of("0")?), compiled: Some(of("1")?) })
+    });
+    Ok(SimCase { model: row.name.to_owned(), llvm_cpu, gfx1100: gfx1100?, gfx942: gfx942? })
 }
 
 /// The least CPU time of the calls of a model, in milliseconds, on a target with a value of `HSA_SIM_JIT`, or by the
@@ -216,13 +227,6 @@ fn compile(layout: &Layout, step: &Step, row: &Row, backend: Backend) -> Result<
         step.run(command)?;
     }
     Ok(module)
-}
-
-/// Name of this machine's processor.
-fn processor() -> String {
-    let info = fs::read_to_string(Path::new("/proc/cpuinfo")).unwrap_or_default();
-    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    name.map_or_else(|| "an unknown processor".to_owned(), |(_, name)| name.to_owned())
 }
 
 #[cfg(test)]

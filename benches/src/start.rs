@@ -24,6 +24,24 @@ type Figures = [Vec<f64>; KINDS.len()];
 /// When a driver cannot be started.
 pub fn run(layout: &Layout, steps: &Steps, options: &Options, folder: &Path) -> Result<()> {
     let names = options.drivers.names();
+    print!("{}", table(names, &measure(layout, steps, options, folder)?));
+    Ok(())
+}
+
+/// Medians of each of [`KINDS`], of this driver and of the C driver.
+///
+/// # Errors
+/// When a driver cannot be started.
+pub fn medians(layout: &Layout, steps: &Steps, options: &Options, folder: &Path) -> Result<[[f64; 2]; KINDS.len()]> {
+    let figures = measure(layout, steps, options, folder)?;
+    Ok(std::array::from_fn(|kind| {
+        [0, 1].map(|driver| median(&figures[driver][kind]).unwrap_or_default() / KINDS[kind].1)
+    }))
+}
+
+/// Starts each driver `repeat` times.
+fn measure(layout: &Layout, steps: &Steps, options: &Options, folder: &Path) -> Result<Vec<Figures>> {
+    let names = options.drivers.names();
     let mut figures = vec![Figures::default(); names.len()];
     steps.step("Starting", |step| {
         for _ in 0..options.repeat {
@@ -34,8 +52,7 @@ pub fn run(layout: &Layout, steps: &Steps, options: &Options, folder: &Path) -> 
         }
         Ok(())
     })?;
-    print!("{}", table(names, &figures));
-    Ok(())
+    Ok(figures)
 }
 
 fn start(layout: &Layout, step: &Step, options: &Options, folder: &Path, driver: &str) -> Result<[f64; KINDS.len()]> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! The figures of `docs/status/at-a-glance.md` are those of the pages that it summarizes.
+//! The figures of `docs/status/at-a-glance.md` are those of the pages that it summarizes. The package `bench` compares
+//! the tables of benchmarks with their files.
 
 use std::fs;
 use std::path::Path;
@@ -59,62 +60,6 @@ fn triton_figures_are_those_of_its_page() {
         compared += 1;
     }
     assert_eq!(compared, heading.len() - 2);
-}
-
-#[test]
-fn speed_is_that_of_its_page() {
-    let (glance, page) = (glance(), read("status/sim-speed.md"));
-    let source = table(&page, "| model | llvm-cpu | gfx1100 interpreted |");
-    let rows = table(&glance, "| model, one thread |");
-    assert_eq!(rows.len(), source.len());
-    for (row, source) in rows.iter().zip(source) {
-        assert!(source[0].starts_with(row[0]), "{row:?} {source:?}");
-        let ratios: Vec<_> = source[2..].iter().map(|cell| cell.split(['(', ')']).nth(1).unwrap()).collect();
-        assert_eq!(row[1..], ratios, "{}", row[0]);
-    }
-}
-
-#[test]
-fn host_times_are_those_of_their_page() {
-    let (glance, page) = (glance(), read("status/benchmarks.md"));
-    for (case, gpu) in [("`host-call/submit`", 2), ("`dispatch/chain-512`", 2)] {
-        let row = table(&page, "| case |").into_iter().find(|row| row[0] == case).expect(case);
-        let text = glance.split_once(case).expect(case).1.replace('\n', " ");
-        assert!(text.starts_with(&format!(", at {} and {}", row[gpu], row[gpu + 1])), "{case}: {row:?}");
-    }
-    let flat = page.replace('\n', " ");
-    for (row, text) in [
-        ("instructions of an operation, geometric mean of 33 cases | 0.47", "instructions is 0.47 in 33 cases"),
-        (
-            "geometric mean of 41 cases without the software GPU | 0.45",
-            "0.45 in each of the four runs, in the 41 cases",
-        ),
-        ("wall time, geometric mean of all 63 cases | 0.52 to 0.54", "0.54, 0.54, 0.52 and 0.54 in all 63 cases"),
-        ("start to the first dispatch | 0.3", "0.3 of the C driver's time from its start to its first dispatch"),
-        ("resident memory of a device | 0.4", "0.4 of its resident memory"),
-    ] {
-        assert_eq!((glance.contains(row), flat.contains(text)), (true, true), "{row}");
-    }
-}
-
-/// The page's instructions are those of `benches/counts.toml`, which `cargo xtask bench --update` writes.
-#[test]
-fn instructions_are_those_of_the_guard() {
-    let (page, counts) = (read("status/benchmarks.md"), read("../benches/counts.toml"));
-    let mut compared = 0;
-    for row in table(&page, "| case | instructions |") {
-        let Some((ours, rest)) = row[1].split_once(" / ") else { continue };
-        let (theirs, ratio) = rest.split_once(" = ").expect(rest);
-        let [a, b, shown] = [ours, theirs, ratio].map(|text| text.parse::<f64>().expect(text));
-        assert!((a / b - shown).abs() < 0.006, "{row:?}");
-        let case = format!("[case.\"{}\"]\ninstructions = ", row[0].trim_matches('`'));
-        let Some((_, rest)) = counts.split_once(&case) else { continue };
-        let counted: f64 = rest.lines().next().unwrap().parse().unwrap();
-        let rounding = if ours.contains('.') { 0.051 } else { 0.51 };
-        assert!((a - counted).abs() < rounding, "{row:?}: {counted} in benches/counts.toml");
-        compared += 1;
-    }
-    assert!(compared > 12, "{compared} rows");
 }
 
 #[test]

@@ -35,6 +35,10 @@ pub struct Arguments {
     /// Replaces the checked-in counts
     #[arg(long, conflicts_with_all = ["driver", "target", "repeat", "counts", "gpu_cost", "filter", "guard"])]
     update: bool,
+    /// Measures the figures of docs/status/benchmarks.md, with --sim those of sim-speed.md, and writes them to
+    /// benches/results and the pages
+    #[arg(long, conflicts_with_all = ["driver", "target", "counts", "gpu_cost", "guard", "update", "filter"])]
+    write: bool,
     /// Measures the CPU time of models' kernels on the sim, beside IREE's CPU backend; with --guard, fails if
     /// ratios exceed bounds
     #[arg(long, conflicts_with_all = ["driver", "target", "counts", "gpu_cost", "filter", "update"])]
@@ -43,7 +47,7 @@ pub struct Arguments {
     #[arg(long, value_name = "GLOB", default_value = "*")]
     filter: String,
     /// How command buffers are recorded (default: the drivers' own way)
-    #[arg(long, value_enum, value_name = "MODE", conflicts_with_all = ["guard", "update"])]
+    #[arg(long, value_enum, value_name = "MODE", conflicts_with_all = ["guard", "update", "write"])]
     command_buffer_mode: Option<cts::CommandBufferMode>,
 }
 
@@ -57,7 +61,7 @@ impl Arguments {
             setup::everything(layout, steps, Build::Tools)?;
             return match self.guard {
                 true => conclude(bench::sim::guard(layout, steps)?),
-                false => bench::sim::run(layout, steps, self.repeat),
+                false => bench::sim::run(layout, steps, self.repeat, self.write),
             };
         }
         if self.guard || self.update {
@@ -77,6 +81,9 @@ impl Arguments {
             filter: &self.filter,
             command_buffer_mode: self.command_buffer_mode,
         };
+        if self.write {
+            return bench::record::run(layout, steps, self.repeat);
+        }
         match (self.counts, self.gpu_cost) {
             (true, _) => bench::counts::run(layout, steps, &options),
             (_, true) => bench::cost::run(layout, steps, &options),

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+//! Checked-in results of `cargo xtask bench --write` and `--sim --write`: the files of `benches/results`. The tables of
+//! `docs/status` are made from them ([`super::pages`]).
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use xtask_core::error::{Context, Error, Result};
+use xtask_core::layout::Layout;
+use xtask_core::steps::Steps;
+
+/// File of [`Host`].
+pub const HOST: &str = "benches/results/host.toml";
+
+/// File of [`Sim`].
+pub const SIM: &str = "benches/results/sim.toml";
+
+/// Origin of figures.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct Origin {
+    /// Commit of the measured tree, with `-dirty` if files differed from it.
+    pub commit: String,
+    pub date: String,
+    pub processor: String,
+    /// Conditions of the measurement, if they were special.
+    pub note: Option<String>,
+}
+
+/// Host costs of operations in this driver and in IREE's C driver.
+#[derive(Debug, Deserialize, PartialEq)]
+pub struct Host {
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// Figures of this driver and of the C driver.
+    pub start_ms: [f64; 2],
+    pub resident_mib: [f64; 2],
+    pub vram_mib: Option<[f64; 2]>,
+    pub run: Vec<Run>,
+}
+
+/// One run of the benchmark.
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    pub kind: Kind,
+    pub target: String,
+    /// True if both drivers recorded command buffers as PM4 streams.
+    #[serde(default)]
+    pub pm4: bool,
+    pub case: Vec<Case>,
+}
+
+/// Unit of a run's figures.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Instructions of the submitting thread for an operation.
+    Instructions,
+    /// Wall time of an operation: the median, in nanoseconds.
+    Wall,
+}
+
+/// Figures of a case. A driver that refuses it has none.
+#[derive(Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub name: String,
+    pub floor: Option<f64>,
+    pub ours: Option<f64>,
+    pub c: Option<f64>,
+}
+
+impl Case {
+    /// This driver's figure as a part of the C driver's.
+    pub fn ratio(&self) -> Option<f64> {
+        Some(self.ours? / self.c?)
+    }
+}
+
+/// Speed of the software GPU, the latest run last.
+#[derive(Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Sim {
+    pub run: Vec<SimRun>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+pub struct SimRun {
+    #[serde(flatten)]
+    pub origin: Origin,
+    pub case: Vec<SimCase>,
+}
+
+/// CPU milliseconds of a model: by IREE's CPU backend, and on each target by the interpreter and by compiled code.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SimCase {
+    pub model: String,
+    pub llvm_cpu: Option<f64>,
+    pub gfx1100: SimTimes,
+    pub gfx942: SimTimes,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SimTimes {
+    pub interpreted: Option<f64>,
+    pub compiled: Option<f64>,
+}
+
+impl Origin {
+    /// The origin of figures that this process measures.
+    ///
+    /// # Errors
+    /// When git or `date` fails.
+    pub fn now(layout: &Layout, steps: &Steps) -> Result<Self> {
+        let capture = |program: &str, arguments: &[&str]| {
+            steps.step("Origin of the figures", |step| {
+                let mut command = Command::new(program);
+                command.args(arguments).current_dir(&layout.root);
+                Ok(String::from_utf8_lossy(&step.capture(command)?).trim().to_owned())
+            })
+        };
+        Ok(Self {
+            commit: capture("git", &["describe", "--always", "--dirty", "--exclude=*"])?,
+            date: capture("date", &["--utc", "+%F"])?,
+            processor: processor(),
+            note: None,
+        })
+    }
+
+    fn text(&self) -> String {
+        let Self { commit, date, processor, note } = self;
+        let mut text = format!("commit = \"{commit}\"\ndate = \"{date}\"\nprocessor = \"{processor}\"\n");
+        if let Some(note) = note {
+            let _ = writeln!(text, "note = \"{note}\"");
+        }
+        text
+    }
+}
+
+/// Name of this machine's processor, with the number of its cores.
+fn processor() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let names: Vec<_> = info.lines().filter_map(|line| line.strip_prefix("model name")?.split_once(": ")).collect();
+    names.first().map_or_else(|| "unknown".to_owned(), |(_, name)| format!("{name}, {} cores", names.len()))
+}
+
+/// Reads a file of results.
+///
+/// # Errors
+/// When it cannot be read or parsed.
+pub fn read<T: DeserializeOwned>(root: &Path, file: &str) -> Result<T> {
+    let text = fs::read_to_string(root.join(file)).context(|| format!("reading {file}"))?;
+    toml::from_str(&text).map_err(|error| Error::setup(format!("{file}: {error}")))
+}
+
+/// Writes the text of a file of results.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(root: &Path, file: &str, text: &str) -> Result<()> {
+    fs::write(root.join(file), text).context(|| format!("writing {file}"))
+}
+
+/// First lines of a file: its purpose, and the command that writes it.
+fn head(purpose: &str, command: &str) -> String {
+    format!("# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n#\n# {purpose}\n# Written by `{command}`.\n\n")
+}
+
+/// `, key = value`, for each value that is known.
+fn fields(values: &[(&str, Option<f64>)]) -> String {
+    let known = values.iter().filter_map(|(key, value)| Some(format!("{key} = {:.2}", (*value)?)));
+    known.collect::<Vec<_>>().join(", ")
+}
+
+impl Host {
+    pub fn text(&self) -> String {
+        let mut text =
+            head("Host cost of operations in this driver and in IREE's C driver.", "cargo xtask bench --write");
+        text += &self.origin.text();
+        let pairs =
+            [("start_ms", Some(self.start_ms)), ("resident_mib", Some(self.resident_mib)), ("vram_mib", self.vram_mib)];
+        for (key, pair) in pairs {
+            if let Some([ours, c]) = pair {
+                let _ = writeln!(text, "{key} = [{ours:.2}, {c:.2}]");
+            }
+        }
+        for run in &self.run {
+            let kind = if run.kind == Kind::Wall { "wall" } else { "instructions" };
+            let _ = writeln!(text, "\n[[run]]\nkind = \"{kind}\"\ntarget = \"{}\"", run.target);
+            text += if run.pm4 { "pm4 = true\ncase = [\n" } else { "case = [\n" };
+            for case in &run.case {
+                let figures = fields(&[("floor", case.floor), ("ours", case.ours), ("c", case.c)]);
+                let _ = writeln!(text, "  {{ name = \"{}\", {figures} }},", case.name);
+            }
+            text += "]\n";
+        }
+        text
+    }
+}
+
+impl Sim {
+    pub fn text(&self) -> String {
+        let mut text = head(
+            "CPU milliseconds of models on the software GPU, one thread. The last run is the current one.",
+            "cargo xtask bench --sim --write",
+        );
+        let runs = self.run.iter().map(|run| {
+            let mut text = format!("[[run]]\n{}case = [\n", run.origin.text());
+            for case in &run.case {
+                let _ = write!(text, "  {{ model = \"{}\"", case.model);
+                if case.llvm_cpu.is_some() {
+                    let _ = write!(text, ", {}", fields(&[("llvm_cpu", case.llvm_cpu)]));
+                }
+                for (target, times) in [("gfx1100", case.gfx1100), ("gfx942", case.gfx942)] {
+                    let times = fields(&[("interpreted", times.interpreted), ("compiled", times.compiled)]);
+                    let _ = write!(text, ", {target} = {{ {times} }}");
+                }
+                text += " },\n";
+            }
+            text + "]\n"
+        });
+        text += &runs.collect::<Vec<_>>().join("\n");
+        text
+    }
+
+    /// Adds a run, in the place of one of the same commit.
+    pub fn add(&mut self, run: SimRun) {
+        self.run.retain(|known| known.origin.commit != run.origin.commit);
+        self.run.push(run);
+    }
+
+    /// The last run.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn latest(&self) -> Result<&SimRun> {
+        self.run.last().ok_or_else(|| Error::setup(format!("{SIM} has no run")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(commit: &str, note: Option<&str>) -> Origin {
+        let [commit, date, processor] = [commit, "2026-11-27", "x, 2 cores"].map(str::to_owned);
+        Origin { commit, date, processor, note: note.map(str::to_owned) }
+    }
+
+    #[test]
+    fn host_figures_are_read_as_they_are_written() {
+        let refused = Case { name: "b".into(), ours: Some(0.25), ..Case::default() };
+        let case = Case { name: "a/submit".into(), floor: Some(33.0), ours: Some(496.0), c: Some(1235.5) };
+        let run = |kind, pm4, case| Run { kind, target: "gfx1100".into(), pm4, case };
+        let host = Host {
+            origin: origin("1234567", Some("a loaded machine")),
+            start_ms: [0.5, 1.0],
+            resident_mib: [2.0, 3.0],
+            vram_mib: None,
+            run: vec![run(Kind::Instructions, false, vec![case]), run(Kind::Wall, true, vec![refused])],
+        };
+        assert_eq!(toml::from_str::<Host>(&host.text()).unwrap(), host);
+    }
+
+    #[test]
+    fn a_run_replaces_one_of_the_same_commit() {
+        let case = SimCase {
+            model: "m".into(),
+            llvm_cpu: Some(2.5),
+            gfx1100: SimTimes { interpreted: Some(80.0), compiled: None },
+            gfx942: SimTimes::default(),
+        };
+        let mut sim = Sim::default();
+        for (commit, note) in [("a", Some("first")), ("b", None), ("a", None)] {
+            sim.add(SimRun { origin: origin(commit, note), case: vec![case.clone()] });
+        }
+        assert_eq!(sim.run.iter().map(|run| run.origin.commit.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(sim.latest().unwrap().origin.note, None);
+        assert_eq!(toml::from_str::<Sim>(&sim.text()).unwrap(), sim);
+    }
+}
