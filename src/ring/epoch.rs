@@ -146,8 +146,9 @@ impl<T> EpochRing<T> {
 
 impl<T> Drop for EpochRing<T> {
     fn drop(&mut self) {
+        let last = self.last_epoch();
         // SAFETY: `&mut self` excludes every other producer and consumer.
-        while unsafe { self.pop(u64::MAX) }.is_some() {}
+        while unsafe { self.pop(last) }.is_some() {}
     }
 }
 
