@@ -409,8 +409,8 @@ static iree_status_t run_cases(options_t* options, rig_t* rigs) {
     IREE_RETURN_IF_ERROR(counts_initialize(sim.hold));
   }
   bool is_any = false;
-  // Time in several rounds of all cases: where the system has threads run stays the same for seconds, and with it what
-  // a case takes.
+  // Time in several rounds of all cases: the cores of threads stay the same for seconds, and with them the
+  // time of a case.
   int rounds = options->mode == MODE_TIME ? iree_min(MOST_ROUNDS, options->repeat) : 1;
   for (int i = 0; i < rounds; ++i) {
     int repetitions = options->repeat * (i + 1) / rounds - options->repeat * i / rounds;

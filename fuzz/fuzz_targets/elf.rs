@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! ELF code objects, their metadata, and what a loader does with them.
+//! ELF code objects, their metadata, and a loader's use of them.
 #![no_main]
 
 use amdgpu_code_object::{CodeObject, Executable, Metadata};

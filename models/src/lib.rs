@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Runs the models of `models/models.toml` on the GPU, or on several, and on IREE's CPU backend and compares the
-//! results. The file states how inputs are made and what agreement means; this module is that text in code.
+//! results. The file defines inputs and agreement; this module implements its text.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Prints what the kernels of the driver's device library take, beside those of IREE's own driver: registers, code, and
+//! Prints the cost of the kernels of the driver's device library, and of IREE's own driver: registers, code, and
 //! the work of some transfers as the simulated GPUs count it. Markdown; each cell is "ours / IREE's", in bold where
 //! ours is worse.
 

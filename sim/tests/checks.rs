@@ -114,7 +114,7 @@ fn count_numbers(hsa: &Hsa, written: &str) {
         queue.submit(&fill.packet("fill", 4, args, done));
         wait_for(done, 0);
     }
-    // SAFETY: both are as large, and nobody else uses them.
+    // SAFETY: both are as large, and no other code uses them.
     unsafe {
         if written == "copy" {
             assert_eq!(hsa_memory_copy(numbers, source.cast(), 1024), HsaStatus::SUCCESS);

@@ -161,7 +161,7 @@ fn traces_hold_what_ran_while_they_were_on() {
                 destroy(&[done]);
             };
             let length = |items: u32, while_on: &dyn Fn()| {
-                // SAFETY: as many dwords, which nobody else uses now.
+                // SAFETY: as many dwords, which no other code uses now.
                 unsafe { buffer.write_bytes(0xee, pages as usize * 1024) };
                 run(&hsa, &queue, &kind.start(buffer, pages));
                 fill(&queue, items);
@@ -202,7 +202,7 @@ fn full_buffers_say_so() {
         for (agent, kind, code, _) in KINDS {
             let gpu = hsa.gpus[agent];
             let (queue, code) = (Queue::new(gpu, 64), load_code(gpu, code).unwrap());
-            // SAFETY: as many dwords, which nobody else uses now.
+            // SAFETY: as many dwords, which no other code uses now.
             unsafe { buffer.write_bytes(0xee, 2048) };
             run(&hsa, &queue, &kind.start(buffer, 1));
             for _ in 0..100 {

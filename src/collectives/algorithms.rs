@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The algorithms: which rank sends what to which in which step.
+//! The algorithms: the messages of each rank in each step.
 //!
 //! Short messages go along binomial trees, in log2 N steps; long ones around a ring, in N − 1 steps of 1/N of the
 //! bytes. The choice depends on sizes that are equal on all ranks, and every element is combined in one order on one

@@ -64,7 +64,7 @@ fn words(values: impl IntoIterator<Item = u32>) -> Vec<u8> {
     values.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// Every operation of `length` words for each rank, against what each rank computes by itself.
+/// Every operation of `length` words for each rank, against the result that each rank computes by itself.
 fn every_kind(communicator: &Communicator, length: u32) {
     let (rank, count) = (communicator.rank(), communicator.count());
     let value = |rank: u32, index: u32| (rank + 1).wrapping_mul(index.wrapping_add(0x9e37));

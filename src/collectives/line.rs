@@ -97,7 +97,7 @@ impl Line {
             let number = state.serving;
             if let Some(job) = state.ready.remove(&number) {
                 drop(state);
-                // A panic has dropped what the job had promised, which fails it.
+                // A panic has dropped the job's promises, which fails them.
                 let _ = thunk::catch(job);
                 state = self.state.lock();
                 state.serving += 1;

@@ -360,7 +360,7 @@ impl Poller {
             self.shared.state.lock().failure = Some(failure.clone());
             self.mailbox.fail(failure);
         }
-        // MPI may still read what was not sent.
+        // MPI may still read unsent buffers.
         std::mem::forget(sending);
     }
 

@@ -467,7 +467,7 @@ impl Reader {
         }
     }
 
-    /// Reads what the store, or a rank at the store, says.
+    /// Reads messages of the store, or of a rank at the store.
     fn read_control(&mut self, index: usize) {
         let (rank, stream) = &mut self.control[index];
         let rank = *rank;
@@ -506,7 +506,7 @@ impl Incoming {
         Self { stream, source: None, has_left: false, head, key: None, payload, filled: 0 }
     }
 
-    /// Reads what there is. False when the connection is over.
+    /// Reads all available bytes. False when the connection is over.
     fn read(&mut self, count: u32, secret: u64, mailbox: &Mailbox) -> bool {
         loop {
             let target = if self.key.is_some() { self.payload.as_mut_slice() } else { self.head.as_mut_slice() };

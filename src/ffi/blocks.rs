@@ -147,7 +147,7 @@ impl Home {
     /// Gives the block back.
     ///
     /// # Safety
-    /// The block came with this home, and nobody uses it again.
+    /// The block came with this home, and is not used again.
     pub(super) unsafe fn give(self, block: NonNull<u8>) {
         let this = ManuallyDrop::new(self);
         let (shared, allocator, length) = (Arc::as_ptr(&this.0), this.0.allocator, this.0.length);
@@ -169,7 +169,7 @@ impl Drop for Blocks {
             let block = NonNull::new(slot.swap(CLOSED, Ordering::Acquire));
             let Some(block) = block.filter(|block| block.as_ptr() != CLOSED) else { continue };
             poison::end(block, self.0.length);
-            // SAFETY: of this allocator, and nobody uses it; the reference that was kept with it.
+            // SAFETY: of this allocator, and no longer used; the reference that was kept with it.
             unsafe {
                 self.0.allocator.free(block);
                 drop(Arc::from_raw(Arc::as_ptr(&self.0)));
@@ -188,12 +188,12 @@ mod poison {
         fn __asan_unpoison_memory_region(start: *const core::ffi::c_void, length: usize);
     }
 
-    /// Poisons `block`: nobody uses it from now on.
+    /// Poisons `block`: an access from now on is a fault.
     #[inline(always)]
     pub fn begin(block: NonNull<u8>, length: usize) {
         let _ = (block, length);
         #[cfg(address_sanitizer)]
-        // SAFETY: changes nothing but what the sanitizer reports.
+        // SAFETY: changes only the sanitizer's reports.
         unsafe {
             __asan_poison_memory_region(block.as_ptr().cast(), length);
         }
@@ -204,7 +204,7 @@ mod poison {
     pub fn end(block: NonNull<u8>, length: usize) {
         let _ = (block, length);
         #[cfg(address_sanitizer)]
-        // SAFETY: changes nothing but what the sanitizer reports.
+        // SAFETY: changes only the sanitizer's reports.
         unsafe {
             __asan_unpoison_memory_region(block.as_ptr().cast(), length);
         }

@@ -61,8 +61,8 @@ impl Borrowed<'_, raw::iree_hal_device_t> {
         let mut semaphore = semaphore.as_ptr();
         let signals =
             raw::iree_hal_semaphore_list_t { count: 1, semaphores: &raw mut semaphore, payload_values: &raw mut value };
-        // SAFETY: device, buffers and semaphore live; the lists live during the call, which retains what it needs
-        // longer.
+        // SAFETY: device, buffers and semaphore live; the lists live during the call, which retains the
+        // objects that it needs longer.
         unsafe {
             iree!(raw::iree_hal_device_queue_copy(
                 self.as_ptr(),

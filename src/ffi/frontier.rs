@@ -94,7 +94,7 @@ impl FrontierTracker {
         self.as_ptr() == other.as_ptr()
     }
 
-    /// Returns true if this is the only reference to the tracker, so that nobody can wait in it any more.
+    /// Returns true if this is the only reference to the tracker, so that no other code can wait in it.
     ///
     /// IREE has no function for this, and no callback for the end of a device group. IREE's macros let counted objects
     /// begin with their count (`iree_atomic_ref_count_t`). If a tracker has another layout, which is tested once, this
@@ -107,7 +107,7 @@ impl FrontierTracker {
     /// The first word of the tracker.
     fn first_word(&self) -> i32 {
         // SAFETY: the tracker lives, is larger than this, and aligned to at least as much (`iree/base/allocator.h`);
-        // what is there is an atomic of C or does not change.
+        // the word is an atomic of C or does not change.
         unsafe { AtomicI32::from_ptr(self.as_ptr().cast()) }.load(Ordering::Acquire)
     }
 
@@ -240,7 +240,7 @@ unsafe extern "C" fn frontier_passed(user_data: *mut c_void, status: raw::iree_s
     let (waiter, result) = unsafe { (Arc::from_raw(user_data.cast::<Waiter>()), Status::check(status)) };
     let listener = waiter.listener.lock().take();
     if let Some(listener) = listener {
-        // A panic has nowhere to go; what the listener held fails by its drop.
+        // A panic ends here; objects that the listener held fail by their drop.
         let _ = thunk::catch(|| listener.reached(result));
     }
 }

@@ -40,7 +40,7 @@ impl<'a> SemaphoreList<'a> {
     /// Reads a list of C.
     ///
     /// # Safety
-    /// The list and its semaphores are alive for `'a`, and nobody changes it.
+    /// The list and its semaphores are alive for `'a`, and the list does not change.
     ///
     /// # Errors
     /// INVALID_ARGUMENT for null arrays or semaphores.

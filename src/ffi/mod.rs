@@ -36,7 +36,7 @@
 //! # References
 //!
 //! [`HalRef<T>`] owns one count, whether `T` is a driver object or one of IREE's (`HalRef<raw::iree_hal_buffer_t>`).
-//! [`Borrowed`] is what a call lends: `.retain()` to keep it, `.downcast::<Buffer>()` to see behind it.
+//! [`Borrowed`] is a reference that a call lends: `.retain()` to keep it, `.downcast::<Buffer>()` to see behind it.
 //!
 //! # Callbacks without a vtable
 //!

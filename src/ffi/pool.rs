@@ -345,7 +345,7 @@ unsafe extern "C" fn released(
     let (waiter, result) = unsafe { (Arc::from_raw(user_data.cast::<ReleaseWaiter>()), Status::check(status)) };
     let listener = waiter.listener.lock().take();
     if let Some(listener) = listener {
-        // A panic has nowhere to go; what the listener held fails by its drop.
+        // A panic ends here; objects that the listener held fail by their drop.
         let _ = thunk::catch(|| listener.reached(result));
     }
 }

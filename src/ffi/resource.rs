@@ -29,7 +29,7 @@ unsafe impl Counted for raw::iree_hal_resource_t {
 /// `iree_hal_resource_release` are equivalent to its own functions.
 pub unsafe trait HalResource: Counted {}
 
-// SAFETY: such an object begins with count and vtable, whose first slot is what its own release calls.
+// SAFETY: such an object begins with count and vtable, whose first slot is the function that its own release calls.
 unsafe impl<T: HalObject> HalResource for T {}
 
 macro_rules! resources {

@@ -214,6 +214,6 @@ unsafe extern "C" fn fired<L: Listener>(
     let listener = unsafe { Arc::from_raw(user_data.cast_const().cast::<L>()) };
     // SAFETY: the callback owns the status.
     let result = unsafe { Status::check(status) };
-    // A panic has nowhere to go; what the listener held fails by its drop.
+    // A panic ends here; objects that the listener held fail by their drop.
     let _ = thunk::catch(|| listener.reached(result));
 }

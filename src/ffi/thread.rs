@@ -10,7 +10,7 @@ use std::thread::{Builder, JoinHandle};
 use super::tracing;
 
 /// Starts a thread. The driver may be a part of a plugin that its process closes (`dlclose`), and threads that release
-/// the last reference to a device end by themselves after that, so that nobody can join all of them. From the first
+/// the last reference to a device end by themselves after that, so that not all of them can be joined. From the first
 /// thread on, the shared object of the driver stays loaded.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! A reference to a device that does not keep it alive, for work that is
-//! queued: an application that releases its device cancels what still waits.
+//! queued: an application that releases its device cancels work that still waits.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicI32, Ordering};

@@ -356,7 +356,7 @@ unsafe extern "C" fn allocate(
     if !for_host && !flags.has(AqlProfileBuffer::DEVICE_ACCESS) {
         return HsaStatus::ERROR_INVALID_ARGUMENT;
     }
-    // Commands are in memory that the caches may keep; packet processors run what is executable.
+    // Commands are in memory that the caches may keep; packet processors run executable memory.
     let is_code = for_host && [AqlProfileBuffer::NONCOHERENT, AqlProfileBuffer::NO_HINT].contains(&flags.hint());
     let pool_flags = if is_code { HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG } else { 0 };
     let pool = if for_host { host } else { device };
@@ -370,7 +370,7 @@ unsafe extern "C" fn allocate(
     };
     let start = allocation.as_ptr();
     if for_host {
-        // SAFETY: so many bytes were allocated, which the host accesses and nobody else knows of.
+        // SAFETY: so many bytes were allocated, which the host accesses, and no other code has the address.
         unsafe { start.write_bytes(0, size as usize) };
     }
     memory.allocations.lock().insert(start as usize, allocation);
@@ -380,14 +380,14 @@ unsafe extern "C" fn allocate(
 }
 
 unsafe extern "C" fn free(address: *mut c_void, data: *mut c_void) {
-    // SAFETY: `data` is the `Memory` that was handed over with this function; it outlives what was made with it.
+    // SAFETY: `data` is the `Memory` that was handed over with this function; it outlives its packets.
     let memory = unsafe { &*data.cast::<Memory>() };
     let freed = memory.allocations.lock().remove(&(address as usize));
     drop(freed);
 }
 
 unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, size: usize, _data: *mut c_void) -> HsaStatus {
-    // SAFETY: the library copies to what it has allocated for the host, from memory of its own.
+    // SAFETY: the library copies to memory that it has allocated for the host, from memory of its own.
     unsafe { target.cast::<u8>().copy_from_nonoverlapping(source.cast(), size) };
     HsaStatus::SUCCESS
 }

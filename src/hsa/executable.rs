@@ -243,7 +243,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // SAFETY: made by this runtime and not destroyed before; what was loaded through it is gone.
+        // SAFETY: made by this runtime and not destroyed before; executables that were loaded through it are gone.
         let status = unsafe { (self.library.symbols.hsa_code_object_reader_destroy)(self.handle) };
         report("hsa_code_object_reader_destroy", status);
     }

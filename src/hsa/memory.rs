@@ -317,7 +317,7 @@ impl Attachment {
 impl Drop for Attachment {
     fn drop(&mut self) {
         if let Some(detach) = self.library.symbols.hsa_amd_ipc_memory_detach {
-            // SAFETY: attached by this runtime and not detached before; the owner says that nobody uses it any more.
+            // SAFETY: attached by this runtime and not detached before; the owner says that it is no longer used.
             report("hsa_amd_ipc_memory_detach", unsafe { detach(self.address.as_ptr().cast()) });
         }
     }

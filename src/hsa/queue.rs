@@ -190,9 +190,9 @@ fn doorbell_of(queue: NonNull<AmdQueue>) -> Option<NonNull<u64>> {
 }
 
 unsafe extern "C" fn on_queue_error(status: HsaStatus, queue: *mut HsaQueue, data: *mut c_void) {
-    // SAFETY: `data` is what `new` gave, and lives until the queue is destroyed.
+    // SAFETY: `data` is the pointer that `new` gave, and lives until the queue is destroyed.
     let errors = unsafe { &*data.cast::<Errors>() };
-    // Nothing may unwind into the runtime; a handler that panics has reported what it could.
+    // Nothing may unwind into the runtime; a handler that panics has reported all that it could.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         let details = errors.library.last_fault(queue).unwrap_or_default();
         (errors.handler)(Error::Call { call: "a hardware queue", status, details });

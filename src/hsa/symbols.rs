@@ -24,7 +24,7 @@ macro_rules! symbols {
             /// Looks up every function. The error names all required ones that `library` lacks.
             ///
             /// # Safety
-            /// `library` must be an HSA runtime, so that what it exports under these names has these types, and it
+            /// `library` must be an HSA runtime, so that its exports of these names have these types, and it
             /// must not be unloaded while the table is in use.
             pub unsafe fn load(library: &libloading::Library) -> Result<Self, Vec<&'static str>> {
                 let mut missing = Vec::new();

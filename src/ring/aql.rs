@@ -142,7 +142,7 @@ impl AqlRing {
     /// The producer's end of the queue at `memory`.
     ///
     /// # Safety
-    /// The pointers stay valid until the ring is dropped, `size` is a power of two, and nobody else writes packets or
+    /// The pointers stay valid until the ring is dropped, `size` is a power of two, and only the ring writes packets and
     /// the write index.
     pub unsafe fn new(memory: AqlMemory) -> Self {
         // SAFETY: valid by contract; the index is naturally aligned.
@@ -317,7 +317,7 @@ impl Reservation<'_> {
         self.ring.slots().write_body(index, body);
         match header {
             _ if self.written == 0 => self.header = header,
-            // Nobody sees it before the first one.
+            // Not read before the first one.
             Some(header) => self.ring.slots().store_header(index, header),
             None => {}
         }
@@ -333,7 +333,7 @@ impl Reservation<'_> {
     pub fn write_run(&mut self, most: u32, packets: impl Iterator<Item = PacketBody>) -> u32 {
         assert!(self.written > 0, "the first packet publishes the others");
         assert!(most <= self.remaining(), "more packets written than reserved");
-        // Copies, which nobody else can change: they stay in registers.
+        // Private copies: they stay in registers.
         let (ring, begin) = (self.ring.slots(), self.first + u64::from(self.written));
         let mut index = begin;
         for body in packets.take(most as usize) {
@@ -376,7 +376,7 @@ impl Reservation<'_> {
     #[cold]
     fn fill(&mut self) {
         let no_op = PacketHeader::new(HsaPacketType::BARRIER_AND, false, HsaFenceScope::NONE, HsaFenceScope::NONE);
-        // The first one last: until then nobody looks at the others.
+        // The first one last: until then the others are not read.
         for i in (0..u64::from(self.count)).rev() {
             self.ring.slots().write_body(self.first + i, &[0; 8]);
             self.ring.order_packets();

@@ -65,7 +65,7 @@ impl KernargRing {
     ///
     /// # Safety
     /// `base` is valid for reads and writes of `capacity` bytes until the ring is dropped, aligned to
-    /// [`KERNARG_ALIGNMENT`], used by nobody else on the host, and visible to the device at the same address.
+    /// [`KERNARG_ALIGNMENT`], not used by other host code, and visible to the device at the same address.
     /// `capacity` is a power of two of at least the alignment.
     pub unsafe fn new(base: NonNull<u8>, capacity: u64) -> Self {
         debug_assert!(capacity.is_power_of_two() && capacity >= KERNARG_ALIGNMENT);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A thread that waits for one semaphore may hold a lock that the callback of a
-// later one takes: callbacks of what the thread does not wait for run elsewhere.
+// later one takes: callbacks of other semaphores run elsewhere.
 //
 // expect waits: OK
 // expect[amdgpu_rs] the waiting thread ran some of later work: no -- a caller may hold a lock that they take

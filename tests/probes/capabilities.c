@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What two devices, each a GPU, say of themselves and of the way between them
+// Capabilities of two devices, each a GPU, and of the link between them
 // when a group is made of them.
 //
 // agents: gfx1100,gfx1100

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A recording that names queue-allocated memory which was given back does not
-// write into the memory of who got it.
+// write into the memory of the new owner.
 //
 // expect transfer: INVALID_ARGUMENT
 // expect transfer reaches the new owner: no

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What memory a request gets, and what is refused.
+// The memory of each request, and requests that are refused.
 //
 //
 // expect device local: type 0x30, compatibility 0xc07

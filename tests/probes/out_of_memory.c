@@ -15,7 +15,7 @@ PROBE(out_of_memory) {
   iree_hal_executable_function_t function = probe_function(kernels, "report");
   iree_hal_buffer_t* target = probe_buffer(device.device, 64);
   iree_hal_semaphore_t* done = probe_semaphore(device.device);
-  // Threads and what the first dispatch makes are there before memory is scarce.
+  // Threads and the objects of the first dispatch exist before memory is scarce.
   const uint32_t value = 1;
   REQUIRE(probe_dispatch(device.device, 1, NONE, AT(done, 1), kernels, "report", target, 1, &value));
   REQUIRE(WAIT(done, 1));

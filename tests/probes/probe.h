@@ -34,7 +34,7 @@ typedef struct probe_entry_t {
 
 void probe_register(probe_entry_t* entry);
 
-// Ends the process with what |expression| failed of, for steps that are no facts.
+// Ends the process with the failure of |expression|, for steps that are no facts.
 #define REQUIRE(expression) probe_require((expression), __FILE__, __LINE__)
 void probe_require(iree_status_t status, const char* file, int line);
 
@@ -70,7 +70,7 @@ iree_hal_semaphore_t* probe_semaphore(iree_hal_device_t* device);
 iree_hal_buffer_t* probe_buffer(iree_hal_device_t* device, iree_device_size_t size);
 uint32_t probe_read(iree_hal_buffer_t* buffer, iree_host_size_t word);
 void probe_write(iree_hal_buffer_t* buffer, iree_host_size_t word, uint32_t value);
-// What a queue allocation of device-local memory asks for.
+// Parameters of a queue allocation of device-local memory.
 iree_hal_buffer_params_t probe_device_local(void);
 
 // No semaphore, or one.
@@ -105,7 +105,7 @@ typedef struct probe_hold_t {
 probe_hold_t probe_hold(iree_hal_device_t* device, iree_hal_queue_affinity_t queues,
                         iree_hal_semaphore_list_t signals);
 void probe_release(probe_hold_t* hold);
-// Frees what |hold| has; its kernel must have ended.
+// Frees the objects of |hold|; its kernel must have ended.
 void probe_free_hold(probe_hold_t* hold);
 
 // The sink of profiles of this process, empty.

@@ -107,7 +107,7 @@ typedef struct kind_t {
   uint32_t bits;
 } kind_t;
 
-// Adds what the sink has to |kinds|, of which the last stays empty.
+// Adds the sink's kinds to |kinds|, of which the last stays empty.
 static void note(kind_t* kinds, int capacity, int bit) {
   char text[1024];
   snprintf(text, sizeof(text), "%s", probe_sink_contents());

@@ -41,7 +41,7 @@ PROBE(published_semaphore) {
   iree_atomic_store(&may_end, 1, iree_memory_order_release);
   while (iree_atomic_load(&calls, iree_memory_order_acquire) < 2) usleep(1000);
   fact("both calls", "%d", iree_atomic_load(&calls, iree_memory_order_acquire));
-  // The first call signals what is reached already, which is its error.
+  // The first call signals a value that is reached already, which is its error.
   IREE_IGNORE_ERROR(WAIT(done, 1));
   iree_hal_semaphore_release(between);
   iree_hal_semaphore_release(done);

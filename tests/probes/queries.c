@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a device answers to iree_hal_device_query_i64.
+// Answers of a device to iree_hal_device_query_i64.
 //
 // expect hal.device concurrency: 2
 // expect hal.dispatch concurrency: 96

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A device that is released while a kernel runs, and while work waits for a
-// semaphore that nobody advances.
+// semaphore that is never advanced.
 //
 // expect kernel in flight: OK
 // expect work behind it: OK
@@ -38,7 +38,7 @@ PROBE(release_in_flight) {
   if (probe_is_ours()) fact("written", "%u %u", probe_read(target, 0), probe_read(target, 8));
   pthread_join(thread, NULL);
   if (!probe_is_ours()) {
-    // What is left of it must not outlive its device.
+    // Its remaining work must not outlive its device.
     fflush(stdout);
     _exit(0);
   }

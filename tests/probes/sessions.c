@@ -19,7 +19,7 @@ static iree_status_t work(iree_hal_device_t* device, iree_hal_semaphore_t* gate,
                                        IREE_HAL_EXECUTE_FLAG_NONE);
 }
 
-// What becomes of work that is submitted now.
+// The fate of work that is submitted now.
 static iree_status_t work_now(iree_hal_device_t* device) {
   iree_hal_semaphore_t* done = probe_semaphore(device);
   iree_status_t status = work(device, NULL, done);

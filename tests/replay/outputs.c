@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// iree-run-replay repeats what a program did with a device and says nothing of
+// iree-run-replay repeats a program's calls of a device and says nothing of
 // the results. The linker puts these two functions in front of IREE's (its
 // option --wrap), so that the unchanged tool keeps the buffers that a replay
-// allocates for the host and writes what is in them at its end to the file
+// allocates for the host and writes their contents at its end to the file
 // $REPLAY_OUTPUTS: in the order of allocation, each as its length in bytes (a
 // uint64_t) and these bytes.
 

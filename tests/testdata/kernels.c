@@ -16,7 +16,7 @@ KERNEL void report(GLOBAL int* target, int value) {
   target[2 * group + 1] = implicit[0];
 }
 
-// Runs until the host stores something other than 0, which holds back what is behind it on the queue.
+// Runs until the host stores something other than 0, which holds back the work behind it on the queue.
 KERNEL void hold(GLOBAL int* flag) {
   while (__scoped_atomic_load_n(flag, __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM) == 0) __builtin_amdgcn_s_sleep(1);
 }

@@ -16,7 +16,7 @@ KERNEL void combine(GLOBAL unsigned* target, const GLOBAL unsigned* a, const GLO
   if (i < count) target[i] = a[i] * factor + b[i];
 }
 
-// target[i] = source[i * factor % count] for i < count: most elements come from what other workgroups' neighbours
+// target[i] = source[i * factor % count] for i < count: most elements are words that other workgroups' neighbours
 // wrote.
 KERNEL void gather(GLOBAL unsigned* target, const GLOBAL unsigned* source, unsigned factor, unsigned count) {
   unsigned i = item();

@@ -140,7 +140,7 @@ impl Page {
             let inside = begin + ticks;
             let Some(end) = closing(&text[inside..], ticks).map(|found| inside + found) else { break };
             prose.push_str(&text[rest..begin]);
-            // Blanks keep the offsets of what follows.
+            // Blanks keep the offsets of later text.
             prose.extend(text[begin..end + ticks].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
             let code = text[inside..end].replace('\n', " ");
             self.code.push(Code { line: line(begin), text: code, is_block: false });

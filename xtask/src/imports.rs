@@ -106,7 +106,7 @@ pub fn check(root: &Path) -> Result<()> {
     }
 }
 
-/// The lines of a crate that name what they may not.
+/// The lines of a crate with imports that are not allowed.
 fn check_tree(root: &Path, tree: Tree) -> Result<Vec<String>> {
     let source = root.join(tree.source);
     let mut wrong = Vec::new();

@@ -112,7 +112,7 @@ pub fn run(layout: &Layout, steps: &Steps, packages: Packages) -> Result<Tally> 
         return Ok(tally);
     }
 
-    // What host threads share without locks, with loom's atomics in the place of the real ones.
+    // Lock-free structures of host threads, with loom's atomics in the place of the real ones.
     let mut models = layout.cargo();
     models.args(["test", "--lib", "--locked", "loom_tests"]);
     models.args(["amdgpu-ffi", "amdgpu-ring", "amdgpu_rs"].iter().flat_map(|package| ["-p", package]));

@@ -94,7 +94,7 @@ pub fn run(
             if let Some(sanitizer) = sanitizer {
                 sanitizer.apply(&layout.root, &mut command);
                 amount += &format!(" --sanitizer {}", sanitizer.name());
-                // Caches move whole lines, while a host may write what else is in them: a race to ThreadSanitizer.
+                // Caches move whole lines, while a host may write their other bytes: a race to ThreadSanitizer.
                 if sanitizer == Sanitizer::Thread {
                     command.env("HSA_SIM_MEMORY", "coherent");
                 }

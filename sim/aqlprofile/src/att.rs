@@ -529,7 +529,7 @@ pub unsafe extern "C" fn aqlprofile_att_codeobj_marker(
         Ok(memory) => memory,
         Err(status) => return status,
     };
-    // SAFETY: as many bytes as were allocated for the host, which nobody else knows of; valid places.
+    // SAFETY: as many bytes as were allocated for the host, which no other code knows of; valid places.
     unsafe {
         memory.address.cast::<u32>().copy_from_nonoverlapping(commands.as_ptr(), commands.len());
         packet_place.write_unaligned(packet(memory.address as u64, commands.len()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Formats what kernels print: C's conversions, and the vectors of OpenCL C.
+//! Formats the output of kernels: C's conversions, and the vectors of OpenCL C.
 
 use std::ffi::{CString, c_char};
 

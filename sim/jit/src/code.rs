@@ -32,7 +32,7 @@ impl Code {
         }
         let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("code mapped at address 0"))?;
         let code = Code { start, size };
-        // SAFETY: the mapping has at least so many bytes, is writable, and nobody else knows it.
+        // SAFETY: the mapping has at least so many bytes, is writable, and no other code knows it.
         unsafe { start.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         // SAFETY: the range is the mapping's.
         if unsafe { libc::mprotect(start.as_ptr().cast(), size, libc::PROT_READ | libc::PROT_EXEC) } != 0 {

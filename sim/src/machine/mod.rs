@@ -169,7 +169,7 @@ impl Machine {
         let mapping = Mapping::aligned(size, alignment).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
         let base = mapping.base() as u64;
         if is_device && size < DEVICE_BLOCK {
-            // SAFETY: the mapping has these bytes, and nobody else knows of it yet.
+            // SAFETY: the mapping has these bytes, and no other code knows of it yet.
             unsafe { ptr::with_exposed_provenance_mut::<u8>(mapping.base()).write_bytes(LEFT_BEHIND, size) };
         }
         if self.config.checks.set.init && is_device {

@@ -4,7 +4,7 @@
 
 #define KERNEL __attribute__((amdgpu_kernel, visibility("default")))
 #define GLOBAL __attribute__((address_space(1)))
-// The compiler keeps the order of what stands before and after.
+// The compiler moves no access across it.
 #define ORDERED __asm__ volatile("" ::: "memory")
 
 typedef unsigned int uint32;
@@ -60,7 +60,7 @@ HANDSHAKE(handshake_of_gl1, __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"), _
 #endif
 
 // A workgroup of 128. The lower half reads data[i] into out[i], the upper half sets it to value, the lower one reads it
-// into out[64 + i]: what waves of the other compute unit wrote, if there are two.
+// into out[64 + i]: the words of waves of the other compute unit, if there are two.
 #define NEIGHBOURS(name, acquire)                                                                                  \
   KERNEL void name(GLOBAL uint32* data, GLOBAL uint32* out, uint32 value) {                                       \
     uint32 i = item() & 63;                                                                                        \

@@ -12,7 +12,7 @@ typedef unsigned int uint32;
 static uint32 item(void) { return __builtin_amdgcn_workitem_id_x(); }
 static uint32 group(void) { return __builtin_amdgcn_workgroup_id_x(); }
 
-// What HIP's __syncthreads is.
+// HIP's __syncthreads: two fences and a barrier.
 static void meet(void) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
@@ -83,7 +83,7 @@ KERNEL void exchange(GLOBAL uint32* in, GLOBAL uint32* out) {
   numbers[256 + item()] = numbers[(item() + 128) % 256];
 }
 
-// The workgroup that is counted last adds up what all have stored: out[0] counts, out[1] is the sum.
+// The workgroup that is counted last adds up the words that all have stored: out[0] counts, out[1] is the sum.
 KERNEL void last(GLOBAL uint32* in, GLOBAL uint32* out) {
   if (item() >= 32) return;
   GLOBAL uint32* numbers = out + 64;
@@ -94,7 +94,7 @@ KERNEL void last(GLOBAL uint32* in, GLOBAL uint32* out) {
   out[1] = sum;
 }
 
-// Workgroup 1 takes what workgroup 0 says is there.
+// Workgroup 1 reads the data whose flag workgroup 0 has set.
 KERNEL void pass(GLOBAL uint32* in, GLOBAL uint32* out) {
   if (item() != 0) return;
   if (group() == 0) {

@@ -267,7 +267,7 @@ fn locks_need_memory_a_place_and_a_list_that_is_whole_or_absent() {
 #[test]
 fn what_is_not_mapped_cannot_be_locked() {
     every_release(|hsa| {
-        // SAFETY: nobody else knows of the pages.
+        // SAFETY: no other code knows of the pages.
         unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let pages = libc::mmap(ptr::null_mut(), 8192, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);

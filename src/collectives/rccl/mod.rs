@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Longest wait for an operation of which another rank has left in good order.
 const LEFT: Duration = Duration::from_secs(10);
 
-/// Longest wait of a group's release for RCCL to end what was aborted, and to release the group.
+/// Longest wait of a group's release for RCCL to end aborted work, and to release the group.
 pub(super) const ABORT: Duration = Duration::from_secs(10);
 
 /// `hipStreamNonBlocking`: the stream does not wait for the null stream, on which applications may work.
@@ -178,7 +178,7 @@ pub(super) struct Group {
     failed: Arc<Mutex<bool>>,
     /// The end of the operation that has failed, until [`Self::abort`] takes it.
     unfinished: Mutex<Option<Receiver<Result<()>>>>,
-    /// Closed when RCCL has ended what was aborted.
+    /// Closed when RCCL has ended aborted work.
     aborted: Mutex<Option<Receiver<()>>>,
 }
 
@@ -374,7 +374,7 @@ impl Group {
                 let Some(joined) = joined.get() else { return Ok(()) };
                 let symbols = &device.rccl.symbols;
                 device.make_current()?;
-                // SAFETY: nothing runs on the stream, and nobody uses the group any more.
+                // SAFETY: nothing runs on the stream, and the group is no longer used.
                 unsafe {
                     device.rccl.check("ncclCommDestroy", (symbols.comm_destroy)(joined.communicator))?;
                     device.rccl.check_hip("hipStreamDestroy", (symbols.hip_stream_destroy)(joined.stream))

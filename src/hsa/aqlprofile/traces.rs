@@ -173,7 +173,7 @@ impl TracedAgent {
         let mut handle = AqlProfileHandle::default();
         let mut packet = std::mem::MaybeUninit::<AmdPm4IbPacket>::zeroed();
         let calls = CALLS.lock();
-        // SAFETY: places for the handle and the packet; the functions and their data outlive what is made.
+        // SAFETY: places for the handle and the packet; the functions and their data outlive the packet.
         let status = unsafe { make(packet.as_mut_ptr(), &mut handle, code_object, allocate, free, data) };
         if let Err(error) = self.library.check("aqlprofile_att_codeobj_marker", status) {
             std::mem::forget(memory);
@@ -255,7 +255,7 @@ impl TraceCapture {
         let status = unsafe { iterate(self.made.handle, take, (&raw mut engines).cast()) };
         match library.check("aqlprofile_att_iterate_data", status) {
             Ok(()) => Ok(Traced { engines, lost: None }),
-            // It has told what there is.
+            // All available data was reported.
             Err(error) if status == HsaStatus::ERROR_OUT_OF_RESOURCES => {
                 Ok(Traced { engines, lost: Some(error.to_string()) })
             }
@@ -266,7 +266,7 @@ impl TraceCapture {
 
 /// The library copies commands to host memory, and traces from GPU memory, which the host may not be able to access.
 unsafe extern "C" fn copy(target: *mut c_void, source: *const c_void, size: usize, data: *mut c_void) -> HsaStatus {
-    // SAFETY: the data given with this callback; it lives as long as what was made with it.
+    // SAFETY: the data given with this callback; it lives as long as the packets that were made with it.
     let memory = unsafe { &*data.cast::<TraceMemory>() };
     match memory.runtime.symbols.hsa_memory_copy {
         None => HsaStatus::ERROR,

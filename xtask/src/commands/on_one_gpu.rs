@@ -20,7 +20,7 @@ pub struct Arguments {
     target: TargetOption,
 }
 
-/// The cases of a command, and what they need.
+/// The cases of a command, and their set-up.
 pub struct Cases {
     /// Build of IREE.
     pub flavor: Flavor,

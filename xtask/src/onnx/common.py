@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the scripts beside this share: arrays as iree-run-module reads them, and models as iree-compile reads them."""
+"""Shared code of these scripts: arrays for iree-run-module, and models for iree-compile."""
 
 import re
 
@@ -9,12 +9,12 @@ import onnxruntime
 from iree.compiler.tools.import_onnx import __main__ as importer
 from onnx import helper, numpy_helper, version_converter
 
-# iree-compile takes BatchNormalization and others only as they are in this version of ONNX's operations or a later one.
+# The least version of ONNX's operations of which iree-compile takes BatchNormalization and others.
 OPSET = 17
 
 
 def save(folder, name, array, kind):
-    """Writes an array as iree-run-module reads it; `type` is what its file does not say."""
+    """Writes an array as iree-run-module reads it; `kind` is IREE's name of a type that NumPy lacks."""
     if kind is None:
         # iree-run-module reads arrays in the order of C alone.
         numpy.save(folder / f"{name}.npy", numpy.asarray(array, order="C"))
@@ -24,7 +24,7 @@ def save(folder, name, array, kind):
 
 
 def import_model(model, path):
-    """What iree-import-onnx does; the name of the function that it makes."""
+    """Imports a model as iree-import-onnx does. Returns the name of its function."""
     source = path.with_suffix(".onnx")
     onnx.save(model, source)
     importer.main(importer.parse_arguments([str(source), "-o", str(path)]))
@@ -33,7 +33,7 @@ def import_model(model, path):
 
 
 def session(model, optimized=None):
-    """onnxruntime's session of a model; `optimized` is where it leaves the model with its constants folded."""
+    """onnxruntime's session of a model; `optimized` is the path of the model with its constants folded, which it writes."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     if optimized:
@@ -85,7 +85,7 @@ def gather_reflections(model):
 
 
 def trim_padding(model):
-    """Takes away the padding at the end that no window of a strided convolution reaches: iree-compile 3.13.0 refuses it where the result
+    """Removes the padding at the end that no window of a strided convolution reaches: iree-compile 3.13.0 refuses it where the result
     has the size 1."""
     shapes = shapes_of(model)
     for node in model.graph.node:
@@ -101,8 +101,8 @@ def trim_padding(model):
 
 
 def split_directions(model):
-    """Makes two GRUs of each that reads a sequence both ways, which iree-compile 3.13.0 does not lower: the second reads, and writes, the
-    sequence turned round. Weights must be constants."""
+    """Replaces each bidirectional GRU, which iree-compile 3.13.0 does not lower, by two: the second reads and writes the reversed
+    sequence. Weights must be constants."""
     shapes = shapes_of(model)
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     for node in [node for node in model.graph.node if node.op_type == "GRU"]:
@@ -145,7 +145,7 @@ def split_directions(model):
 
 
 def import_for_compiler(model, path):
-    """Imports a model after what iree-compile does not do by itself; the name of the function."""
+    """Imports a model with work-arounds for iree-compile. Returns the name of its function."""
     if model.opset_import[0].version < OPSET:
         model = version_converter.convert_version(model, OPSET)
     # Shapes that the model computes become constants, which the compiler needs for strided convolutions.

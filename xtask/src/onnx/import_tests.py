@@ -22,7 +22,7 @@ from common import import_model, save
 SUITES = ["node", "simple", "pytorch-converted", "pytorch-operator"]
 # Inputs of so many integers at most, such as axes and shapes, may become constants.
 FOLDED_ELEMENTS = 64
-# Types that NumPy does not have: as IREE's tools call them, and what holds their bits.
+# Types that NumPy lacks: the names in IREE's tools, and NumPy's types of as many bits.
 OTHER_TYPES = {
     TensorProto.BFLOAT16: ("bf16", ml_dtypes.bfloat16),
     TensorProto.FLOAT8E4M3FN: ("f8E4M3FN", ml_dtypes.float8_e4m3fn),
@@ -46,7 +46,7 @@ def read_array(path, value, what):
         name, dtype = OTHER_TYPES[kind]
         bits = numpy.dtype(f"u{numpy.dtype(dtype).itemsize}")
         array = numpy_helper.to_array(tensor)
-        # What is as narrow already is the bits, under a type of onnx's own.
+        # Arrays of as many bits hold the bits already, under a type of onnx's own.
         return (array if array.itemsize == bits.itemsize else array.astype(dtype)).view(bits), name
     array = numpy_helper.to_array(tensor)
     if array.dtype.kind not in "biufc" or kind in (TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1):
@@ -111,7 +111,7 @@ def import_test(source, folder):
 
 
 def in_child(work):
-    """Runs `work` in a process of its own, so that a crash of the importer is one test's; says whether it ended well."""
+    """Runs `work` in a process of its own, so that a crash of the importer fails one test. Returns true if it succeeded."""
     child = os.fork()
     if child == 0:
         status = 1

@@ -21,7 +21,7 @@ from common import import_for_compiler, save, session, shaped
 
 
 def file(path, _):
-    """Magika's view of a file: its first and last 1,024 bytes, blanks stripped, 256 where there are none."""
+    """Magika's input for a file: its first and last 1,024 bytes, blanks stripped, 256 where there are none."""
     data = path.read_bytes()
     ends = [list(data[:4096].lstrip()[:1024]), list(data[-4096:].rstrip()[-1024:])]
     first, last = (ends[0] + [256] * 1024)[:1024], ([256] * 1024 + ends[1])[-1024:]
@@ -42,7 +42,7 @@ def speech_pieces(path):
 
 
 def speech(path, _):
-    """Silero's view of speech: its pieces; the state of an LSTM, at first 0."""
+    """Silero's input for speech: its pieces; the state of an LSTM, at first 0."""
     state = numpy.zeros((1, 1, 128), numpy.float32)
     return {"input": speech_pieces(path), "h": state, "c": state}
 
@@ -66,14 +66,14 @@ def spectrum(path, size, step, count):
 
 
 def echo(path, _):
-    """AECMOS's view of three sounds, of which one is quieter and one is late: logarithms of mel spectra; the state of GRUs."""
+    """AECMOS's input for three sounds, one of them quieter and one late: logarithms of mel spectra; the state of GRUs."""
     mels = numpy.log10(spectrum(path, 512, 256, 60)[:, :160] ** 2 + 1e-7) / 4
     sounds = numpy.stack([mels, mels - 0.2, numpy.roll(mels, 3, 0)]).astype(numpy.float32)
     return {"input": sounds[None], "h0": numpy.zeros((4, 1, 64), numpy.float32)}
 
 
 def melody(path, _):
-    """Basic Pitch's view of a sound: 43,844 samples."""
+    """Basic Pitch's input for a sound: 43,844 samples."""
     return {"serving_default_input_2:0": numpy.resize(samples_of(path), 43844)[None, :, None]}
 
 
@@ -95,7 +95,7 @@ def name(path, _):
 
 
 def name_so_far(path, _):
-    """What the decoder has written, and what the encoder has left."""
+    """Output of the decoder so far, and the encoder's result."""
     random = numpy.random.default_rng(1)
     memory = numpy.tanh(random.normal(0, 1, (1, 8, 256))).astype(numpy.float32)
     hidden = numpy.tanh(random.normal(0, 1, (1, 2, 256))).astype(numpy.float32)
@@ -123,7 +123,7 @@ def turned_line(path, network):
 
 
 def photograph(path, _):
-    """CenterFace's view of a picture: planes of red, green, blue from 0 to 255."""
+    """CenterFace's input for a picture: planes of red, green, blue from 0 to 255."""
     pixels = numpy.asarray(Image.open(path).convert("RGB"), numpy.float32)
     return {"input.1": numpy.ascontiguousarray(pixels.transpose(2, 0, 1))[None]}
 

@@ -25,13 +25,13 @@ MODELS = {
     "turn.onnx": "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
     "read.onnx": "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
 }
-# Pictures are brought to at most so many pixels a side, lines to a height and one of two widths.
+# Maximum pixels of a side of a picture; the height of lines, and their two widths.
 LONGEST_SIDE = 640
 LINE_HEIGHT = 48
 LINE_WIDTHS = [320, 640]
 TURN_WIDTH = 192
-# Of PP-OCR's post-processing: what is text, which box is kept, how far its edges are moved out, when a line is taken
-# for turned.
+# PP-OCR's post-processing: the thresholds of text, of a box and of a turned line, and the distance by which edges are
+# moved out.
 TEXT_THRESHOLD = 0.3
 BOX_THRESHOLD = 0.5
 UNCLIP_RATIO = 1.6
@@ -39,13 +39,13 @@ TURN_THRESHOLD = 0.9
 
 
 def tensor(picture):
-    """A picture as PP-OCR's networks want it: planes of blue, green, red from -1 to 1."""
+    """A picture as input of PP-OCR's networks: planes of blue, green, red from -1 to 1."""
     pixels = numpy.asarray(picture.convert("RGB"), numpy.float32)[:, :, ::-1]
     return numpy.ascontiguousarray((pixels / 127.5 - 1).transpose(2, 0, 1))[None]
 
 
 def detection_size(picture):
-    """The size that a picture is brought to: sides are multiples of 32."""
+    """The size to which a picture is scaled: sides are multiples of 32."""
     scale = min(1, LONGEST_SIDE / max(picture.size))
     return tuple(max(32, round(side * scale / 32) * 32) for side in picture.size)
 
@@ -73,7 +73,7 @@ def boxes(probabilities, size):
         width, height = columns.stop - columns.start, rows.stop - rows.start
         if min(width, height) < 3 or probabilities[rows, columns].mean() < BOX_THRESHOLD:
             continue
-        # The network is taught boxes that are shrunk by this much.
+        # The network was trained with boxes that are smaller by this.
         out = width * height * UNCLIP_RATIO / (2 * (width + height))
         box = numpy.array([columns.start - out, rows.start - out, columns.stop + out, rows.stop + out]) * scale
         box = numpy.clip(box.round().astype(int), 0, [size[0], size[1]] * 2)
@@ -82,7 +82,7 @@ def boxes(probabilities, size):
 
 
 def text_of(scores, alphabet):
-    """The text that a line's scores stand for (the best of each step, without repetitions and blanks) and how sure it is."""
+    """The text of a line's scores (the best of each step, without repetitions and blanks), and its confidence."""
     best = scores.argmax(1)
     kept = [step for step, index in enumerate(best) if index != 0 and (step == 0 or index != best[step - 1])]
     sure = float(numpy.mean([scores[step, best[step]] for step in kept])) if kept else 0.0
@@ -90,7 +90,7 @@ def text_of(scores, alphabet):
 
 
 def alphabet_of(model):
-    """What the classes of the network that reads stand for: a blank, the characters that the model names, a space."""
+    """The characters of the classes of the reading network: a blank, the characters that the model names, a space."""
     properties = {entry.key: entry.value for entry in model.metadata_props}
     return ["", *properties["character"].splitlines(), " "]
 
@@ -100,7 +100,7 @@ def make_call(model, array, folder):
     folder.mkdir(parents=True, exist_ok=True)
     name = onnx.load(model).graph.input[0].name
     network = shaped(model.read_bytes(), {name: array})
-    # Calls with the same shape share what is compiled.
+    # Calls with the same shape share a compiled module.
     mlir = folder.parent / f"{model.stem}_{'x'.join(map(str, array.shape))}.mlir"
     function = mlir.with_suffix(".name")
     if not function.exists():
@@ -111,7 +111,7 @@ def make_call(model, array, folder):
 
 
 def results_of(call):
-    """What the GPU gave."""
+    """Results of the GPU."""
     return numpy.load(call / "gpu" / "output_0.npy")
 
 

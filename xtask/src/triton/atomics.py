@@ -182,7 +182,7 @@ def dot_product(type, warps):
 
 @triton.jit
 def look_back_kernel(a, out, state, ticket, BLOCK: tl.constexpr):
-    # The ticket, not the place in the grid, decides who comes first: those before have begun.
+    # The ticket, not the place in the grid, is the order of workgroups: holders of lower tickets have begun.
     group = tl.atomic_add(ticket, 1)
     at = group * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(a + at)

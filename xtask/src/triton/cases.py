@@ -105,7 +105,7 @@ def wide(array):
 
 
 def difference(got, wanted, relative, absolute):
-    """Tells where two arrays differ by more than is allowed first, and in how many elements; None if nowhere."""
+    """Reports the first element that differs by more than is allowed, and the number of such elements; None if there is none."""
     if relative or absolute:
         close = np.isclose(wide(got), wide(wanted), rtol=relative, atol=absolute, equal_nan=True)
     else:

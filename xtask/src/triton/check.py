@@ -94,7 +94,7 @@ def pack(values, size, hidden):
 
 
 def hidden_arguments(assembly, grid, workgroup):
-    """Offsets, sizes and values of the arguments that the metadata of a kernel calls hidden. Others than these are zero."""
+    """Offsets, sizes and values of the hidden arguments in the metadata of a kernel. All other hidden arguments are zero."""
     values = {f"hidden_block_count_{axis}": count for axis, count in zip("xyz", grid)}
     values |= {f"hidden_group_size_{axis}": count for axis, count in zip("xyz", (workgroup, 1, 1))}
     values["hidden_grid_dims"] = 3
@@ -103,7 +103,7 @@ def hidden_arguments(assembly, grid, workgroup):
 
 
 def run_launch(launch, compiled, given, library):
-    """Runs a compiled kernel; what differs."""
+    """Runs a compiled kernel. Returns a description of each difference."""
     metadata = compiled.metadata
     gpu = Gpu(library, compiled.asm["hsaco"], metadata.name)
     grid = (*launch.grid, 1, 1)[:3]
@@ -152,7 +152,7 @@ def perform(name, target, library, report):
 
 
 def run_case(name, target, library):
-    """Runs a case in a child process; its outcome."""
+    """Runs a case in a child process. Returns its outcome."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as reports:
         child = os.fork()
@@ -170,7 +170,7 @@ def run_case(name, target, library):
             except BaseException:
                 traceback.print_exc()
                 code = 1
-            # Runs what the library does at the exit of a process, but nothing of Python's.
+            # Runs the library's exit handlers, and none of Python's.
             sys.stdout.flush()
             sys.stderr.flush()
             ctypes.CDLL(None).exit(code)
@@ -202,7 +202,7 @@ def judge(last, code, text):
 
 
 def refusal(detail, text):
-    """The line that tells why a kernel was not compiled: of the compiler's output, else the last of the exception."""
+    """The line with the reason of a refusal: of the compiler's output, else the last of the exception."""
     told = re.search(r"error: .*|LLVM ERROR.*|.*Assertion.*", text)
     lines = [line for line in detail.splitlines() if line.strip()]
     return told.group() if told else lines[-1]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Kernels whose elements have nothing to do with one another."""
+"""Kernels whose elements are independent."""
 
 import math
 

@@ -135,7 +135,7 @@ class Gpu:
         return address.value
 
     def buffer(self, size):
-        """The address of memory of the GPU that nothing has written."""
+        """The address of uninitialized GPU memory."""
         return self.allocate(self.gpu_pool, size)
 
     def write(self, address, data):

@@ -4,7 +4,7 @@
 
 int printf(__constant const char *, ...) __attribute__((format(printf, 1, 2)));
 
-// What the device library asks for, and what has it linked before the compiler calls it.
+// A symbol that the device library needs, and a call that links the library before the compiler calls it.
 __constant int __oclc_ABI_version __attribute__((used)) = 500;
 global char *__printf_alloc(uint);
 __attribute__((used)) global char *keep(void) { return __printf_alloc(0); }

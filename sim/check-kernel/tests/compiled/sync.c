@@ -41,7 +41,7 @@ K void lookback(G const u32*x, G u32*y, G u32*flag, G u32*part){
   __builtin_amdgcn_s_barrier();
   if(t==255){ part[g]=prev+x[g*256+255]; __scoped_atomic_store_n(flag+g,1u,__ATOMIC_RELEASE,DEV); }
 }
-// The last workgroup to count itself adds up what all have stored. args: out (256 u32), part (256 groups u32), counter
+// The last workgroup to count itself adds up the words of all. args: out (256 u32), part (256 groups u32), counter
 // (u32, 0), groups
 static L u32 before __attribute__((loader_uninitialized));
 K void last(G u32*out, G u32*part, G u32*counter, u32 groups){

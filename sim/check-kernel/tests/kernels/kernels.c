@@ -12,7 +12,7 @@ typedef unsigned short uint16;
 
 static uint32 item(void) { return __builtin_amdgcn_workitem_id_x(); }
 
-// What HIP's __syncthreads is.
+// HIP's __syncthreads: two fences and a barrier.
 static void meet(void) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
@@ -30,7 +30,7 @@ KERNEL void neighbours(GLOBAL float* in, GLOBAL float* out, float scale, uint32 
   }
 }
 
-// What the hidden arguments say: workgroups, work-items of one, dimensions.
+// The hidden arguments: workgroups, work-items of one, dimensions.
 KERNEL void shape(GLOBAL uint32* out) {
   CONSTANT uint32* counts = __builtin_amdgcn_implicitarg_ptr();
   CONSTANT uint16* sizes = (CONSTANT uint16*)(counts + 3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Kernels that another HSA runtime loaded (with the thunk of `sim/kmt`). The machine knows only what a packet
-//! processor knows: a packet's address of a kernel descriptor.
+//! Kernels that another HSA runtime loaded (with the thunk of `sim/kmt`). The machine knows as much as a packet
+//! processor: a packet's address of a kernel descriptor.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -99,8 +99,8 @@ impl Kernel {
         }
         let load = || {
             let code: *const u8 = std::ptr::with_exposed_provenance(self.code.base as usize);
-            // SAFETY: the segment lies in the kernel's image, which the caller keeps mapped; nobody
-            // writes code while it is decoded, or the host program would also break it on a GPU.
+            // SAFETY: the segment lies in the kernel's image, which the caller keeps mapped; no
+            // thread writes code while it is decoded, or the host program would also break it on a GPU.
             let code = unsafe { std::slice::from_raw_parts(code, self.code.size as usize) };
             sim_wave::Kernel::load(target, self.code.base, code, &descriptor, self.descriptor_address, &self.name)
         };

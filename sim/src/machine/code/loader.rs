@@ -301,7 +301,7 @@ impl Image {
 
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), LoadError> {
         let target = self.at(address, bytes.len())?;
-        // SAFETY: `at` checked that the range lies in the mapping, which nobody else knows of yet.
+        // SAFETY: `at` checked that the range lies in the mapping, which no other code knows of yet.
         unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
@@ -397,7 +397,7 @@ fn symbols(
                 return Err(LoadError::invalid(format!("kernel descriptor '{name}' is misaligned")));
             }
             // SAFETY: `at` checked the range, the address is aligned, any bytes are a descriptor, and
-            // nobody else knows of the image yet.
+            // no other code knows of the image yet.
             SymbolKind::Kernel(unsafe { descriptor.cast::<KernelDescriptor>().read() })
         } else {
             image.at(address, usize::try_from(size).map_err(LoadError::invalid)?)?;

@@ -28,7 +28,7 @@
 //!
 //! The model is more lenient than a GPU in two ways: loads wait for loads, and code is read once. The HSA runtime
 //! invalidates instruction caches after it has loaded code (ROCR, `GpuAgent::InvalidateCodeCaches`, called by the
-//! loader), and nobody else can write code that packets name.
+//! loader), and only the loader can write code that packets name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

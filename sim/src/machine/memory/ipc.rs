@@ -96,7 +96,7 @@ fn move_to_file(base: u64, size: u64) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and is nobody else's.
+    // SAFETY: the descriptor was just made and has no other owner.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
     let bytes = size.next_multiple_of(PAGE as u64);
     file.set_len(bytes)?;

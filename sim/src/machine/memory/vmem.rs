@@ -125,7 +125,7 @@ impl Vmem {
         if file < 0 {
             return Err(HsaStatus::ERROR_OUT_OF_RESOURCES);
         }
-        // SAFETY: the descriptor was just made and is nobody else's.
+        // SAFETY: the descriptor was just made and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
         // SAFETY: the descriptor is open.
         if unsafe { libc::ftruncate(file.as_raw_fd(), size as libc::off_t) } != 0 {

@@ -29,7 +29,7 @@ pub fn create(
     queue.set_doorbell_signal(doorbell, false);
     queue.set_callback(callback, callback_data);
     queue.initialize(&request);
-    // SAFETY: the signal was just made for this queue, and nobody else knows of it yet.
+    // SAFETY: the signal was just made for this queue, and no other code has it yet.
     unsafe { (*doorbell.as_ptr()).queue_ptr = queue.address() };
     start(machine, queue)
 }

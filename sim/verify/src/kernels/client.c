@@ -76,7 +76,7 @@ static void on_queue_error(hsa_status_t status, hsa_queue_t* queue, void* data) 
   const char* text = "unknown status";
   hsa_status_string(status, &text);
   fprintf(stderr, "the queue stopped: %#x %s\n", status, text);
-  // What the process still holds is the kernel's that was stopped.
+  // The stopped kernel still uses the memory of the process.
   _Exit(3);
 }
 
@@ -147,7 +147,7 @@ static void fill_state(const u64* in, u32 item, state* s) {
   }
 }
 
-// What a word for atomics is before: what changes nothing.
+// Initial value of a word for atomics: the operation's neutral element.
 static u64 first_of_cell(u32 cell) {
   switch (cell) {
     case 1:
@@ -159,7 +159,7 @@ static u64 first_of_cell(u32 cell) {
   }
 }
 
-// Where and what the first different word is.
+// Reports the place and the values of the first different word.
 static int compare(const char* name, const char* what, const u64* got, const u64* wanted, size_t words, u32 row) {
   for (size_t n = 0; n < words; ++n) {
     if (got[n] == wanted[n]) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// What random kernels are made of: the same on a GPU and on the host, bit for bit. Nothing here is undefined in C:
+// Operations of random kernels: the same on a GPU and on the host, bit for bit. Nothing here is undefined in C:
 // shifts are masked, divisors and conversions guarded, signed arithmetic is done on unsigned types, and a NaN whose
 // bits are looked at is always the same one.
 //
@@ -58,13 +58,13 @@ VECTOR(f64, 2);
 // LDS.
 enum { INPUTS = 1024, SCRATCH = 8, ROW = SCRATCH + 58, CELLS = 16 };
 
-// What a work-item knows of itself and of its kernel's arguments.
+// A work-item's memory, its numbers, and the kernel's arguments.
 typedef struct {
   const GLOBAL u64* in;
   GLOBAL u64* row;
   GLOBAL u64* cells;
   LDS u64* lds_cells;
-  // What the last phase wrote, which all read, and what this one writes, each its own word.
+  // The words of the last phase, which all read, and of this one, of which each work-item writes its own.
   const LDS u32* seen;
   LDS u32* shown;
   u32 item, local, group;
@@ -77,7 +77,7 @@ typedef struct {
 
 // Integers.
 
-// Hides from the compiler what a value is made of.
+// Hides the origin of a value from the compiler.
 #if DEVICE
 #define HIDE(x) __asm__("" : "+v"(x))
 #else
@@ -241,7 +241,7 @@ INLINE i32 sbfe_i32(i32 a, u32 offset, u32 width) {
   return __builtin_amdgcn_sbfe(a, offset, width);
 #else
   u32 bits = field_u32((u32)a, offset, width);
-  // Of what lies past bit 31 the sign is wanted.
+  // Bits past bit 31 are the sign.
   u32 there = (offset & 31) + (width & 31) > 32 ? 32 - (offset & 31) : width & 31;
   return there == 0 ? 0 : (i32)(bits << (32 - there)) >> (32 - there);
 #endif
@@ -359,7 +359,7 @@ INLINE f32 quotient_f32(f32 x, f32 y) {
 }
 INLINE f64 quotient_f64(f64 x, f64 y) {
   const f64 q = x / y;
-  // Scaled, so that what remains does not vanish.
+  // Scaled, so that the remainder does not vanish.
   return __builtin_fabs(q) < 0x1p-1021 && __builtin_fma(q * 0x1p500, y, -x * 0x1p500) != 0 ? 0.0 : q;
 }
 INLINE f16 quotient_f16(f16 x, f16 y) { return (f16)(x / y); }
@@ -400,7 +400,7 @@ INLINE i32 class_f64(f64 x) {
   return __builtin_isnan(x) + 2 * __builtin_isinf(x) + 4 * __builtin_isnormal(x) + 8 * !!__builtin_signbit(norm_f64(x));
 }
 
-// What a conversion to f16 gave, with +0 for -0: clang 22 loses the sign where it rounds a product of f32. Hidden,
+// Result of a conversion to f16, with +0 for -0: clang 22 loses the sign where it rounds a product of f32. Hidden,
 // since clang makes 0 - x of
 // -x + 0, and -x of that where an instruction takes a sign.
 #define CONVERTED(type) \
@@ -527,7 +527,7 @@ INLINE GLOBAL state* state_of(const env* e) { return (GLOBAL state*)(e->row + SC
   ((u32)__builtin_amdgcn_ballot_w64((x) >> ((argument)&31) & 1) ^ (u32)(__builtin_amdgcn_ballot_w64((x) >> ((argument)&31) & 1) >> 32))
 #endif
 #define CROSS(kind, argument) s.u32_1 = (u32)CROSS_##kind(s.u32_0, argument);
-// What came is used once more, and there is something else to exchange next time.
+// Uses the exchanged value once more, and makes another one for the next exchange.
 #define MIX s.u32_0 = s.u32_0 * 5 + s.u32_1;
 
 #else
@@ -659,7 +659,7 @@ u32 wave_id(void) __asm("llvm.amdgcn.wave.id");
   }                                                                                                        \
   }
 
-// What the client runs.
+// A kernel that the client runs.
 typedef struct {
   const char* name;
   void (*run)(PARAMETERS, u32 groups);

@@ -64,7 +64,7 @@ OF_LANE maximumnum_lane(T a, T b) { return a != a ? b : b != b ? a : greater(a, 
 INLINE f16 rint_lane(f16 a) { return (f16)__builtin_rintf((f32)a); }
 INLINE f32 rint_lane(f32 a) { return __builtin_rintf(a); }
 INLINE f64 rint_lane(f64 a) { return __builtin_rint(a); }
-// Not __builtin_round, which loses the sign of what becomes zero.
+// Not __builtin_round, which loses the sign of a result of zero.
 INLINE f64 round_lane(f64 a) {
   const f64 whole = __builtin_trunc(a);
   return __builtin_copysign(__builtin_fabs(a - whole) >= 0.5 ? __builtin_fabs(whole) + 1 : whole, a);

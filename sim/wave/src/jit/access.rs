@@ -533,7 +533,7 @@ pub(super) fn is_access<const L: usize>(op: &MicroOp<L>, target: Target) -> bool
     op.code.is_some_and(|code| known(code, op, target).is_some() || dwords_of_scratch(code, op).is_some())
 }
 
-/// The place that an op needs, and what it moves.
+/// The place that an op needs, and the parts that it moves.
 fn known<const L: usize>(code: Op, op: &MicroOp<L>, target: Target) -> Option<(Key, Vec<Part>)> {
     let format = code.info().encodings[0].format;
     let mem = &op.mem;

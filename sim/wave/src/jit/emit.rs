@@ -184,7 +184,7 @@ pub(super) struct Registers {
 impl Registers {
     const NOTHING: Self = Registers { held: [Held::Nothing; 32], dirty: 0 };
 
-    /// The dirty ones, with what they hold.
+    /// The dirty ones, with their contents.
     fn dirty(&self) -> impl Iterator<Item = (u8, u16, u8)> {
         let Registers { held, dirty } = *self;
         (0..32u8).filter(move |n| dirty >> n & 1 != 0).filter_map(move |n| match held[usize::from(n)] {
@@ -243,7 +243,7 @@ pub(super) struct Emitter<'p, const L: usize> {
     bodies: [BTreeMap<u32, usize>; 2],
 }
 
-/// Code behind a block that does by calls what a template would do.
+/// Code behind a block that makes calls in place of a template.
 struct Detour {
     /// State of the registers at the jumps, and where the block goes on.
     before: Registers,
@@ -459,7 +459,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
         }
     }
 
-    /// Loads what registers hold in a state.
+    /// Loads the contents of registers in a state.
     fn load_held(&mut self, registers: &Registers) {
         for (n, held) in registers.held.into_iter().enumerate() {
             match held {
@@ -487,7 +487,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
         has
     }
 
-    /// Compiles an op by its template, if it has one for what the op does.
+    /// Compiles an op by its template, if there is one.
     fn template(&mut self, op: &MicroOp<L>, at: u32) -> bool {
         let (Some(code), None) = (op.code, &op.crossing) else { return false };
         self.next();
@@ -705,7 +705,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
         }
     }
 
-    /// Forgets what vector registers hold. None may be dirty.
+    /// Forgets the contents of vector registers. None may be dirty.
     pub fn forget_rows(&mut self) {
         assert!(self.registers.dirty == 0, "rows in registers only are lost");
         self.registers.held = [Held::Nothing; 32];

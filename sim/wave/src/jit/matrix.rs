@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 /// A function with the rows of D, C, A and B.
 type Function = unsafe extern "sysv64" fn(*mut f32, *const f32, *const u32, *const u32);
 
-/// Compiles an op if there is a template for what it does. Else nothing has been emitted.
+/// Compiles an op if its operation has a template. Else nothing has been emitted.
 pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) -> bool {
     let is_plain = !op.clamp && op.matrix == Matrix::default() && op.neg | op.neg_hi | op.abs == 0;
     let in_registers = op.src[..3].iter().all(|src| src.kind == SrcKind::Vgpr);

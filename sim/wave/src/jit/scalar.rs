@@ -8,7 +8,7 @@ use crate::operand::{Src, SrcKind};
 use sim_isa::Op;
 use sim_jit::{Condition, Gpr, Scalar, Shift};
 
-/// How an op is computed, and what becomes of the condition code.
+/// How an op is computed, and its effect on the condition code.
 enum How {
     Move,
     MoveWide,
@@ -32,7 +32,7 @@ enum How {
     Field(u8, u8),
 }
 
-/// Compiles an op if there is a template for what it does. Else nothing has been emitted.
+/// Compiles an op if its operation has a template. Else nothing has been emitted.
 pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) -> bool {
     use How::*;
     let how = match code {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Templates of vector instructions. They do what the handlers in [`crate::exec`] do, to the payloads of NaNs; ops with
-//! modifiers that they do not know go to those.
+//! Templates of vector instructions. They compute as the handlers in [`crate::exec`], to the payloads of NaNs; ops with
+//! modifiers that they do not know go to the handlers.
 
 use super::emit::{Emitter, is_simple};
 use crate::hardware::slot;
@@ -9,7 +9,7 @@ use crate::operand::{Src, SrcKind};
 use sim_isa::Op;
 use sim_jit::{Condition, Gpr, Rm, Scalar, Shift, Vector, Width, vector as v};
 
-/// Compiles an op if there is a template for what it does. Else nothing has been emitted.
+/// Compiles an op if its operation has a template. Else nothing has been emitted.
 pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) -> bool {
     if op.clamp || op.omod != 0 || op.writes_exec || op.dst_high || op.dst_clears {
         return false;

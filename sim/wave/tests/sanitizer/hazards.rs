@@ -254,7 +254,7 @@ fn matrices_take_their_time() {
         let text = format!("{op}\n{}\nv_accvgpr_write_b32 a5, v1", nops(states));
         needs(cpu, &text, "added to by a matrix op and overwritten");
     }
-    // Of f32, gfx942 has read what it adds to.
+    // For f32, gfx942 has read the addend.
     let early = "v_mfma_f32_16x16x4_f32 a[0:3], v4, v5, a[4:7]\nv_accvgpr_write_b32 a5, v1";
     assert_eq!(found("gfx942", early, false), []);
 }

@@ -503,7 +503,7 @@ fn a_write_back_that_is_not_waited_for_releases_nothing() {
     }
 }
 
-/// Waves that wait for an LDS barrier read its state, which others' arrivals change, and then what those have stored.
+/// Waves that wait for an LDS barrier read its state, which others' arrivals change, and then the others' stores.
 #[test]
 fn arrivals_at_a_barrier_in_lds_order_waves() {
     let text = "v_lshlrev_b32 v1, 2, v0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What IREE calls of libbacktrace, for statuses with stack traces, which have
+// Functions of libbacktrace that IREE calls, for statuses with stack traces, which have
 // none here.
 
 #ifndef AMDGPU_RS_TESTS_BAZEL_BACKTRACE_H_

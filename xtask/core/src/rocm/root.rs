@@ -38,7 +38,7 @@ impl Hip {
         }
     }
 
-    /// Folder of the root and of what apt needs for it.
+    /// Folder of the root and of apt's files for it.
     fn home(self, layout: &Layout) -> PathBuf {
         layout.build.join(match self {
             Self::V5_7 => "rocm",

@@ -22,7 +22,7 @@ use store::{store, store_small};
 /// # Safety
 /// The CPU has AVX-512 F, there are as many rows, and the bytes at each lane's address may be accessed.
 pub(super) type Move = unsafe extern "sysv64" fn(data: *mut u32, host: u64, offsets: *const u32);
-/// Functions of a pattern, by what they move.
+/// Functions of a pattern, by the operands that they move.
 pub(super) type Moves = [Move; COUNT];
 const COUNT: usize = 17;
 
