@@ -23,7 +23,7 @@ IREE_FLAG_LIST(string, amdgpu_rs_libhsa_search_path,
                "other place is searched. Repeatable.");
 
 // begin: options
-// Made from src/core/gpu/options.rs: UPDATE_DOCS=1 cargo test --lib options_of_the
+// Made from src/core/gpu/options.rs: UPDATE_DOCS=1 cargo test -p amdgpu-gpu options_of_the
 // X(key, help): whole numbers; 0 leaves the default.
 #define AMDGPU_RS_NUMBER_FLAGS(X) \
   X(host_block_pool_small_size, \

@@ -13,20 +13,14 @@
 #[cfg(not(panic = "unwind"))]
 compile_error!("amdgpu_rs needs `panic = \"unwind\"`: a panic must not end the program that loaded the driver");
 
-mod api;
-mod core;
 #[cfg(feature = "standalone")]
 mod standalone;
-#[cfg(test)]
-mod testing;
 
-// The layers below. `ffi` is public for programs with the feature `standalone` and for `tests/`, which call IREE
-// through it.
+// For programs with the feature `standalone` and for `tests/`, which call IREE through it.
 pub use amdgpu_ffi as ffi;
-use {amdgpu_collectives as collectives, amdgpu_hsa as hsa, amdgpu_ring as ring};
 
-pub use crate::api::allocator::{SharedMemory, iree_hal_amdgpu_rs_buffer_attach, iree_hal_amdgpu_rs_buffer_share};
-pub use crate::api::driver::iree_hal_amdgpu_rs_driver_create;
-pub use crate::core::memory::address_of as device_address;
+pub use amdgpu_api::allocator::{SharedMemory, iree_hal_amdgpu_rs_buffer_attach, iree_hal_amdgpu_rs_buffer_share};
+pub use amdgpu_api::driver::iree_hal_amdgpu_rs_driver_create;
+pub use amdgpu_memory::address_of as device_address;
 #[cfg(feature = "standalone")]
 pub use standalone::register;

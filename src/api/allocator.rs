@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use hsa_abi::{HsaIpcHandle, HsaPointerType, HsaStatus};
 
-use crate::core::memory::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
-use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize, fit};
-use crate::core::memory::statistics::Statistics;
-use crate::core::profile::Profiler;
-use crate::core::profile::memory::BufferTrace;
-use crate::ffi::tracing::{self, Stream};
-use crate::ffi::{
+use amdgpu_ffi::tracing::{self, Stream};
+use amdgpu_ffi::{
     Allocator, Blocks, Borrowed, Buffer, BufferUsage, Code, ExternalBufferFlags, HalObject, HalRef, Header, MemoryType,
     Out, QUEUE_AFFINITY_ANY, Result, Status, raw, status, thunk,
 };
-use crate::hsa::{self, Library, PointerInfo};
+use amdgpu_hsa::{self as hsa, Library, PointerInfo};
+use amdgpu_memory::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
+use amdgpu_memory::heaps::{HeapKind, Heaps, canonicalize, fit};
+use amdgpu_memory::statistics::Statistics;
+use amdgpu_profile::Profiler;
+use amdgpu_profile::memory::BufferTrace;
 
 /// `iree_hal_amdgpu_rs_shared_memory_t` of `amdgpu_rs/api.h`: the name of a buffer's memory for other processes.
 #[repr(C)]
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn iree_hal_amdgpu_rs_buffer_share(
         unsafe { out_memory.write(memory) };
         Ok(())
     };
-    crate::ffi::status::into_raw(thunk::catch(share).flatten())
+    amdgpu_ffi::status::into_raw(thunk::catch(share).flatten())
 }
 
 /// `iree_hal_amdgpu_rs_buffer_attach` of `amdgpu_rs/api.h`.
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn iree_hal_amdgpu_rs_buffer_attach(
         unsafe { out_buffer.write(buffer.into_raw()) };
         Ok(())
     };
-    crate::ffi::status::into_raw(thunk::catch(attach).flatten())
+    amdgpu_ffi::status::into_raw(thunk::catch(attach).flatten())
 }
 
 /// The parameters with IREE's defaults in place of zeros (`iree_hal_buffer_params_canonicalize`).

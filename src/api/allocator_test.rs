@@ -6,8 +6,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::ffi::{BufferHandle, iree};
 use crate::testing::{Rig, address, map_fill, map_read, params, span};
+use amdgpu_ffi::{BufferHandle, iree};
 
 const TRANSFER: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
 const MAPPING: u32 = raw::IREE_HAL_BUFFER_USAGE_MAPPING;

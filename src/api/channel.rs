@@ -4,9 +4,9 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use crate::collectives::bootstrap::{Provider, Request};
-use crate::collectives::{Element, Kind, Membership, Operation, Reduction};
-use crate::ffi::{Allocator, HalObject, HalRef, Header, Out, Result, iree, lists, raw, status, strings, thunk};
+use amdgpu_collectives::bootstrap::{Provider, Request};
+use amdgpu_collectives::{Element, Kind, Membership, Operation, Reduction};
+use amdgpu_ffi::{Allocator, HalObject, HalRef, Header, Out, Result, iree, lists, raw, status, strings, thunk};
 
 /// `iree_hal_channel_t` of this driver.
 #[repr(C)]

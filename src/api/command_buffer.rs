@@ -13,15 +13,15 @@ use hsa_abi::HsaFenceScope;
 use super::channel::{self, Channel};
 use super::event::Event;
 use super::queue::{DispatchCall, DispatchRequest};
-use crate::core::collectives::{Recorded, Stages, StagesRecorder};
-use crate::core::program::Program;
-use crate::core::program::arena::Arena;
-use crate::core::program::recorder::{Dispatch, Recorder};
-use crate::ffi::{
+use amdgpu_core::collectives::{Recorded, Stages, StagesRecorder};
+use amdgpu_ffi::{
     AccessScopes, Allocator, Blocks, Borrowed, BufferRef, BufferRefs, COMMAND_BUFFER_MAX_UPDATE_SIZE,
     CommandBufferMode, CommandCategories, CopyFlags, DispatchFlags, ExecutionBarrierFlags, ExecutionStages, FillFlags,
     HalObject, HalRef, Home, Result, UpdateFlags, lists, raw, status, thunk, vtable,
 };
+use amdgpu_program::Program;
+use amdgpu_program::arena::Arena;
+use amdgpu_program::recorder::{Dispatch, Recorder};
 
 /// `iree_hal_command_buffer_t` of this driver.
 #[repr(C)]
@@ -540,7 +540,7 @@ fn fence_scope(
 }
 
 #[cold]
-fn wrong_state(what: &str, state: &State) -> crate::ffi::Status {
+fn wrong_state(what: &str, state: &State) -> amdgpu_ffi::Status {
     let is = match state {
         State::New(..) => "has not been begun",
         State::Recording(_) | State::Staged(_) => "is being recorded",

@@ -8,31 +8,31 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::api::allocator::DeviceAllocator;
-use crate::api::channel::{self, Channel, ChannelProvider};
-use crate::api::command_buffer::{CommandBuffer, CommandBufferParams};
-use crate::api::event::Event;
-use crate::api::executable::ExecutableCache;
-use crate::api::topology::Places;
-use crate::collectives::bootstrap::Provider;
-use crate::core::collectives::DeviceChannels;
-use crate::core::device::LogicalDevice;
-use crate::core::executable::Format;
-use crate::core::gpu::options::Options;
-use crate::core::gpu::peers;
-use crate::core::gpu::topology::Selection;
-use crate::core::memory::heaps::Heaps;
-use crate::core::memory::pools::DeviceMemory;
-use crate::core::memory::statistics::Statistics;
-use crate::core::operations::files::FileTransfers;
-use crate::core::program::arena::Arena;
-use crate::core::queue::semaphore::DeviceSemaphore;
-use crate::ffi::topology;
-use crate::ffi::{
+use crate::allocator::DeviceAllocator;
+use crate::channel::{self, Channel, ChannelProvider};
+use crate::command_buffer::{CommandBuffer, CommandBufferParams};
+use crate::event::Event;
+use crate::executable::ExecutableCache;
+use crate::topology::Places;
+use amdgpu_collectives::bootstrap::Provider;
+use amdgpu_core::collectives::DeviceChannels;
+use amdgpu_core::device::LogicalDevice;
+use amdgpu_core::executable::Format;
+use amdgpu_ffi::topology;
+use amdgpu_ffi::{
     Allocator, Blocks, Borrowed, CommandBufferMode, CommandCategories, DeviceAnchor, EventFlags, ExternalFileFlags,
     FrontierTracker, HalObject, HalRef, Header, MemoryAccess, Out, Result, Semaphore, SemaphoreFlags, WeakDevice, iree,
     raw, status, strings, thunk, vtable,
 };
+use amdgpu_gpu::options::Options;
+use amdgpu_gpu::peers;
+use amdgpu_gpu::topology::Selection;
+use amdgpu_memory::heaps::Heaps;
+use amdgpu_memory::pools::DeviceMemory;
+use amdgpu_memory::statistics::Statistics;
+use amdgpu_operations::files::FileTransfers;
+use amdgpu_program::arena::Arena;
+use amdgpu_queue::semaphore::DeviceSemaphore;
 
 /// `iree_hal_device_t` of this driver.
 #[repr(C)]

@@ -9,14 +9,14 @@ use core::ffi::{CStr, c_char, c_void};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use crate::api::device;
-use crate::core::gpu::options::Options;
-use crate::core::gpu::topology::Topology;
-use crate::ffi::{
+use crate::device;
+use amdgpu_ffi::{
     Allocator, Annotate, Borrowed, HalObject, HalRef, Header, Out, Result, iree, lists, raw, status, strings, thunk,
     vtable,
 };
-use crate::hsa::Library;
+use amdgpu_gpu::options::Options;
+use amdgpu_gpu::topology::Topology;
+use amdgpu_hsa::Library;
 
 /// The option that selects the HSA runtime.
 const LIBRARY_OPTION: &str = "libhsa_search_path";
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn iree_hal_amdgpu_rs_driver_create(
         unsafe { out_driver.write(driver.into_raw()) };
         Ok(())
     };
-    crate::ffi::status::into_raw(thunk::catch(create).flatten())
+    amdgpu_ffi::status::into_raw(thunk::catch(create).flatten())
 }
 
 /// `iree_hal_amdgpu_rs_verify_struct_sizes` of `amdgpu_rs/api.h`.
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn iree_hal_amdgpu_rs_verify_struct_sizes(
             // SAFETY: the caller's contract: each entry's name is a NUL-terminated string.
             .try_for_each(|entry| verify_size(unsafe { CStr::from_ptr(entry.name) }, entry.size))
     };
-    crate::ffi::status::into_raw(thunk::catch(verify).flatten())
+    amdgpu_ffi::status::into_raw(thunk::catch(verify).flatten())
 }
 
 /// `iree_hal_amdgpu_rs_struct_size_t` of `amdgpu_rs/api.h`.

@@ -4,9 +4,9 @@
 //! gfx1100 with UUIDs and two gfx942 without, which only answer questions.
 
 use super::*;
-use crate::core::gpu::options::KNOBS;
-use crate::ffi::{Code, Status};
-use crate::hsa::testing::{Directory, compile};
+use amdgpu_ffi::{Code, Status};
+use amdgpu_gpu::options::KNOBS;
+use amdgpu_hsa::testing::{Directory, compile};
 
 /// The C file that declares the flags.
 const REGISTRATION: &str = include_str!("../../registration/driver_module.c");

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use crate::ffi::{Allocator, HalObject, HalRef, Header, Result, raw, status, thunk};
+use amdgpu_ffi::{Allocator, HalObject, HalRef, Header, Result, raw, status, thunk};
 
 /// `iree_hal_event_t` of this driver.
 #[repr(C)]

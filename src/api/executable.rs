@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use amdgpu_code_object::{self as code_object, Function, ParameterKind, SizeProbe, infer_format};
 
-use crate::api::device::Device;
-use crate::core::executable::{Executable, Format};
-use crate::core::gpu::Gpu;
-use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
-use crate::core::profile::Profiler;
-use crate::ffi::{
+use crate::device::Device;
+use amdgpu_core::executable::{Executable, Format};
+use amdgpu_ffi::{
     Allocator, BufferUsage, Code, EXECUTABLE_FUNCTION_INVALID, HalObject, HalRef, Header, MemoryAccess, MemoryType,
     Out, Result, WeakDevice, lists, object, raw, status, strings, thunk, vtable,
 };
+use amdgpu_gpu::Gpu;
+use amdgpu_memory::buffer::{DeviceBuffer, Memory, Storage};
+use amdgpu_profile::Profiler;
 
 /// `iree_hal_executable_t` of this driver.
 #[repr(C)]
@@ -297,7 +297,7 @@ impl ExecutableCache {
         out: Out<'_, *mut raw::iree_hal_executable_t>,
     ) -> Result<()> {
         // SAFETY: null, or valid during the call.
-        let params = unsafe { params.as_ref() }.ok_or_else(|| crate::ffi::Status::from_code(Code::INVALID_ARGUMENT))?;
+        let params = unsafe { params.as_ref() }.ok_or_else(|| amdgpu_ffi::Status::from_code(Code::INVALID_ARGUMENT))?;
         if params.constant_count > 0 {
             return Err(status!(
                 UNIMPLEMENTED,

@@ -2,11 +2,11 @@
 //! Profiling sessions of a device: the options as C passes them.
 
 use super::device::Device;
-use crate::core::profile::counters::Selection;
-use crate::core::profile::session::{Filter, Request};
-use crate::ffi::profile::ProfileSink;
-use crate::ffi::profile::schema::ProfileData;
-use crate::ffi::{Borrowed, Result, raw, status, strings};
+use amdgpu_ffi::profile::ProfileSink;
+use amdgpu_ffi::profile::schema::ProfileData;
+use amdgpu_ffi::{Borrowed, Result, raw, status, strings};
+use amdgpu_profile::counters::Selection;
+use amdgpu_profile::session::{Filter, Request};
 
 /// The data for the lightweight statistics of tools. It changes no packets.
 const STATISTICS: ProfileData = ProfileData::QUEUE_EVENTS.union(ProfileData::EXECUTABLE_METADATA);

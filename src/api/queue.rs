@@ -6,27 +6,27 @@ use std::sync::Arc;
 use super::command_buffer::CommandBuffer;
 use super::device::Device;
 use super::executable::DeviceExecutable;
-use crate::core::collectives::StagesExecution;
-use crate::core::gpu::Gpu;
-use crate::core::operations::alloca::{Alloca, AllocaParams, Dealloca};
-use crate::core::operations::dispatch::{Dispatch, DispatchParams, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
-use crate::core::operations::files::{Direction, FileTransfer, Route};
-use crate::core::operations::launch::{ArgumentLayout, Arguments, Launch};
-use crate::core::operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
-use crate::core::profile::EventInfo;
-use crate::core::program::execute::Execute;
-use crate::core::queue::Queue;
-use crate::core::queue::host_call::HostCall;
-use crate::core::queue::host_worker::HostTask;
-use crate::core::queue::submit::{submit, submit_host};
-use crate::core::queue::trace::host::HostTrace;
-use crate::ffi::host_call::HostFunction;
-use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{
+use amdgpu_core::collectives::StagesExecution;
+use amdgpu_ffi::host_call::HostFunction;
+use amdgpu_ffi::profile::schema::QueueEventKind;
+use amdgpu_ffi::{
     AllocaFlags, Annotate, BindingTable, Borrowed, Buffer, BufferRef, BufferRefs, BufferUsage, CopyFlags,
     DeallocaFlags, DispatchFlags, ExecuteFlags, FillFlags, HostCallFlags, MemoryAccess, Out, ReadFlags, Result,
     SemaphoreList, UpdateFlags, WriteFlags, lists, raw, status,
 };
+use amdgpu_gpu::Gpu;
+use amdgpu_operations::alloca::{Alloca, AllocaParams, Dealloca};
+use amdgpu_operations::dispatch::{Dispatch, DispatchParams, WORKGROUP_COUNT_LENGTH, WorkgroupCount};
+use amdgpu_operations::files::{Direction, FileTransfer, Route};
+use amdgpu_operations::launch::{ArgumentLayout, Arguments, Launch};
+use amdgpu_operations::transfer::{Barrier, Range, Transfer, check_span, check_use};
+use amdgpu_profile::EventInfo;
+use amdgpu_program::execute::Execute;
+use amdgpu_queue::Queue;
+use amdgpu_queue::host_call::HostCall;
+use amdgpu_queue::host_worker::HostTask;
+use amdgpu_queue::submit::{submit, submit_host};
+use amdgpu_queue::trace::host::HostTrace;
 
 /// The target of a transfer.
 ///
@@ -188,7 +188,7 @@ impl<'a> DispatchRequest<'a> {
     /// The launch on `gpu`; made in `other` if the executable has not cached it.
     ///
     /// # Errors
-    /// As for [`Executable::launch`](crate::core::executable::Executable::launch).
+    /// As for [`Executable::launch`](amdgpu_core::executable::Executable::launch).
     #[inline(always)]
     pub(super) fn launch<'b>(&self, gpu: &Arc<Gpu>, other: &'b mut Option<Launch>) -> Result<&'b Launch>
     where

@@ -12,8 +12,8 @@ use std::thread::ThreadId;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::core::queue::groups::Member;
-use crate::ffi::raw::iree_hal_device_topology_info_t as Info;
+use amdgpu_ffi::raw::iree_hal_device_topology_info_t as Info;
+use amdgpu_queue::groups::Member;
 
 /// A position in one group.
 struct Place {

@@ -14,28 +14,28 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::collectives::bootstrap::{self, Provider, Request, Settings};
-use crate::collectives::rccl::{self, DeviceOperation, GpuPlace};
-use crate::collectives::{Communicator, Kind, Membership, Operation, Plan};
-use crate::core::device::LogicalDevice;
-use crate::core::memory::{device_address, mappable};
-use crate::core::operations::files::FileTransfers;
-use crate::core::operations::transfer::{Range, Transfer};
-use crate::core::profile::EventInfo;
-use crate::core::program::Program;
-use crate::core::program::execute::Execute;
-use crate::core::program::recorder::Recorder;
-use crate::core::queue::Queue;
-use crate::core::queue::host_worker::HostTask;
-use crate::core::queue::signal_list::SignalList;
-use crate::core::queue::submit::{submit, submit_host};
-use crate::core::queue::trace::host::HostTrace;
-use crate::ffi::device::DeviceHandle;
-use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{
+use crate::device::LogicalDevice;
+use amdgpu_collectives::bootstrap::{self, Provider, Request, Settings};
+use amdgpu_collectives::rccl::{self, DeviceOperation, GpuPlace};
+use amdgpu_collectives::{Communicator, Kind, Membership, Operation, Plan};
+use amdgpu_ffi::device::DeviceHandle;
+use amdgpu_ffi::profile::schema::QueueEventKind;
+use amdgpu_ffi::{
     BindingTable, Borrowed, BufferHandle, BufferRef, BufferUsage, Fallible, MemoryType, RawCommandBuffer, Result,
     SemaphoreList, SemaphoreRef, Status, WHOLE_BUFFER, WeakDevice, status,
 };
+use amdgpu_memory::{device_address, mappable};
+use amdgpu_operations::files::FileTransfers;
+use amdgpu_operations::transfer::{Range, Transfer};
+use amdgpu_profile::EventInfo;
+use amdgpu_program::Program;
+use amdgpu_program::execute::Execute;
+use amdgpu_program::recorder::Recorder;
+use amdgpu_queue::Queue;
+use amdgpu_queue::host_worker::HostTask;
+use amdgpu_queue::signal_list::SignalList;
+use amdgpu_queue::submit::{submit, submit_host};
+use amdgpu_queue::trace::host::HostTrace;
 
 /// The communicators of a device, by the parameters of channels. Programs create their channel at every call and get
 /// the same communicator. They live as long as the device. Dropping this ends operations that wait for other ranks, and

@@ -13,18 +13,17 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use crate::core::device::watch::Watch;
-use crate::core::gpu::Gpu;
-use crate::core::gpu::options::Options;
-use crate::core::gpu::topology::Selection;
-use crate::core::profile::Profiler;
-use crate::core::queue::device_queues::DeviceQueues;
-use crate::core::queue::groups::Member;
-use crate::core::queue::shared::DeviceShared;
-use crate::core::queue::{Queue, QueueParams, semaphore, threads};
-use crate::ffi::{FrontierTracker, MAX_QUEUES, Result, SemaphoreList, Status, status};
-use crate::hsa;
-use crate::ring::KERNARG_ALIGNMENT;
+use crate::device::watch::Watch;
+use amdgpu_ffi::{FrontierTracker, MAX_QUEUES, Result, SemaphoreList, Status, status};
+use amdgpu_gpu::Gpu;
+use amdgpu_gpu::options::Options;
+use amdgpu_gpu::topology::Selection;
+use amdgpu_hsa as hsa;
+use amdgpu_profile::Profiler;
+use amdgpu_queue::device_queues::DeviceQueues;
+use amdgpu_queue::groups::Member;
+use amdgpu_queue::shared::DeviceShared;
+use amdgpu_queue::{Queue, QueueParams, semaphore, threads};
 
 /// Queues and the threads that complete their work.
 #[derive(Debug, Default)]
@@ -231,7 +230,7 @@ impl LogicalDevice {
     /// FAILED_PRECONDITION when a fault has ended a GPU for this process; the failure that lost the device; as for
     /// [`Groups::join`]; the error of HSA. The device is unchanged.
     ///
-    /// [`Groups::join`]: crate::core::queue::groups::Groups::join
+    /// [`Groups::join`]: amdgpu_queue::groups::Groups::join
     pub fn join(&self, tracker: &FrontierTracker, base_axis: u64) -> Result<Arc<Member>> {
         let mut threads = self.threads.lock();
         if self.queues.list().is_empty() {
@@ -290,13 +289,7 @@ impl LogicalDevice {
         }
         let mut made = Queues::default();
         for ordinal in 0..self.queue_count() {
-            let params = QueueParams {
-                ordinal: ordinal as u32,
-                aql_capacity: self.options.aql_queue_capacity,
-                kernarg_capacity: u64::from(self.options.kernarg_capacity) * KERNARG_ALIGNMENT,
-                notification_capacity: self.options.notification_capacity,
-                recycle_limit: self.options.host_block_pool_small_size,
-            };
+            let params = QueueParams::new(ordinal as u32, &self.options);
             let gpu = self.gpus[ordinal / self.options.hardware_queues_per_gpu].clone();
             let queue = Queue::new(&params, gpu, shared.clone());
             match queue.and_then(|queue| Ok((threads::start(&queue, listener.clone())?, queue))) {

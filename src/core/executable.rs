@@ -7,13 +7,13 @@ use std::sync::{Arc, OnceLock};
 use amdgpu_code_object as code_object;
 use code_object::{Container, Function, HSA_ISA_PREFIX, TargetId};
 
-use crate::core::gpu::Gpu;
-use crate::core::gpu::code::LoadedCode;
-use crate::core::operations::launch::{Arguments, Launch, check_workgroup};
-use crate::core::profile::FunctionRef;
-use crate::core::profile::metadata::ExecutableInfo;
-use crate::ffi::{Result, Status, status};
-use crate::hsa;
+use amdgpu_ffi::{Result, Status, status};
+use amdgpu_gpu::Gpu;
+use amdgpu_gpu::code::LoadedCode;
+use amdgpu_hsa as hsa;
+use amdgpu_operations::launch::{Arguments, Launch, check_workgroup};
+use amdgpu_profile::FunctionRef;
+use amdgpu_profile::metadata::ExecutableInfo;
 
 /// A loaded executable.
 #[derive(Debug)]

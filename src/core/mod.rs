@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The driver's own logic, in layers that import downward only, from the GPUs at the bottom to the logical device at
-//! the top (`docs/design/architecture.md`).
+//! Logical devices, executables and collectives. The layers below are crates in folders of this one
+//! (`docs/design/architecture.md`).
 
-pub mod gpu;
-pub mod memory;
-pub mod operations;
-pub mod profile;
-pub mod program;
-pub mod queue;
+// Messages go out through `amdgpu_ffi::messages` alone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod collectives;
 pub mod device;

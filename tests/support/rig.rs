@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The device of a test, its semaphores and its memory, for the tests in `src` (`src/testing.rs`), too.
+//! The device of a test, its semaphores and its memory, for the tests in `src/api` (`testing.rs`), too.
 
 pub use amdgpu_hsa::testing::library_path;
 
@@ -22,7 +22,6 @@ pub fn pair(key: &str, value: &str) -> raw::iree_string_pair_t {
 pub struct Rig {
     _group: Group,
     /// Knows which epochs of the device's queues have passed.
-    #[allow(dead_code, reason = "no test in `src` asks it")]
     pub tracker: FrontierTracker,
     /// Threads for its asynchronous I/O.
     pub proactors: HalRef<raw::iree_async_proactor_pool_t>,
@@ -200,6 +199,12 @@ impl Rig {
 /// A request for memory of the types and for the usage that the bits name.
 pub fn params(memory_type: u32, usage: u32) -> raw::iree_hal_buffer_params_t {
     raw::iree_hal_buffer_params_t { usage, access: 0, type_: memory_type, queue_affinity: 0, min_alignment: 0 }
+}
+
+/// Fills all of a mappable buffer from the host.
+pub fn map_fill(buffer: &BufferRef, value: u8) -> Result<()> {
+    // SAFETY: the buffer and the pattern live.
+    unsafe { iree!(raw::iree_hal_buffer_map_fill(buffer.as_ptr(), 0, usize::MAX, (&raw const value).cast(), 1)) }
 }
 
 /// Reads `length` bytes of a mappable buffer from `offset` on.

@@ -115,7 +115,9 @@ pub fn run(layout: &Layout, steps: &Steps, packages: Packages) -> Result<Tally> 
     // Lock-free structures of host threads, with loom's atomics in the place of the real ones.
     let mut models = layout.cargo();
     models.args(["test", "--lib", "--locked", "loom_tests"]);
-    models.args(["amdgpu-ffi", "amdgpu-ring", "amdgpu_rs"].iter().flat_map(|package| ["-p", package]));
+    models.args(
+        ["amdgpu-ffi", "amdgpu-memory", "amdgpu-queue", "amdgpu-ring"].iter().flat_map(|package| ["-p", package]),
+    );
     models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", layout.root.join("target/loom"));
     tally += run_command("Every order of host threads", models, steps)?;
     Ok(tally)

@@ -135,11 +135,7 @@ fn test_program(message: &str) -> Option<Program> {
     let target = &message["target"];
     let name = target["name"].as_str()?;
     let is_library = target["kind"].as_array()?.iter().any(|kind| kind == "lib" || kind == "rlib");
-    let name = match is_library {
-        true if name == DRIVER => "unit tests".to_owned(),
-        true => format!("unit tests of {name}"),
-        false => name.to_owned(),
-    };
+    let name = if is_library { format!("unit tests of {name}") } else { name.to_owned() };
     Some(Program { name, path, kind: Kind::Driver })
 }
 
@@ -200,8 +196,8 @@ mod tests {
             .map(|program| program.name)
         };
         assert_eq!(program("test", "queues", "\"/t/queues-1\"").as_deref(), Some("queues"));
-        assert_eq!(program("rlib", "amdgpu_rs", "\"/t/amdgpu_rs-1\"").as_deref(), Some("unit tests"));
+        assert_eq!(program("rlib", "driver", "\"/t/driver-1\"").as_deref(), Some("unit tests of driver"));
         assert_eq!(program("lib", "ring", "\"/t/ring-1\"").as_deref(), Some("unit tests of ring"));
-        assert_eq!(program("rlib", "amdgpu_rs", "null"), None);
+        assert_eq!(program("rlib", "driver", "null"), None);
     }
 }

@@ -2,8 +2,8 @@
 //! Building blocks of the host's lock-free structures: the standard library's types, and loom's under `--cfg loom`.
 //!
 //! A structure that threads share without a lock uses these types and has a module `loom_tests`, which
-//! `RUSTFLAGS="--cfg loom" cargo test -p amdgpu-ffi -p amdgpu-ring -p amdgpu_rs --lib loom_tests` runs in every order
-//! that loom finds.
+//! `RUSTFLAGS="--cfg loom" cargo test -p amdgpu-ffi -p amdgpu-memory -p amdgpu-queue -p amdgpu-ring --lib loom_tests`
+//! runs in every order that loom finds.
 //! `xtask/src/lock_free.rs` lists these structures, and all other uses of atomics with the reason why they need no
 //! model. `cargo xtask check` compares the sources with that list.
 

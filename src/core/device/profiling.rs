@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::LogicalDevice;
-use crate::core::operations::counting::turn_over;
-use crate::core::profile::FunctionRef;
-use crate::core::profile::session::{Filter, Range, Request, Session};
-use crate::ffi::profile::schema::ProfileData;
-use crate::ffi::{Code, Result, Status, status, tracing};
+use amdgpu_ffi::profile::schema::ProfileData;
+use amdgpu_ffi::{Code, Result, Status, status, tracing};
+use amdgpu_operations::counting::turn_over;
+use amdgpu_profile::FunctionRef;
+use amdgpu_profile::session::{Filter, Range, Request, Session};
 
 impl LogicalDevice {
     /// Begins a profiling session. Operations submitted from now on are in it, and no longer in the driver's own
@@ -17,7 +17,7 @@ impl LogicalDevice {
     ///
     /// # Errors
     /// FAILED_PRECONDITION when there is a session or the device has no queues; UNIMPLEMENTED for data that the driver
-    /// does not produce; as for [`Counters::new`](crate::core::profile::counters::Counters::new); the error of the sink
+    /// does not produce; as for [`Counters::new`](amdgpu_profile::counters::Counters::new); the error of the sink
     /// or of HSA. There is no session then.
     pub fn begin_profiling(&self, name: &str, request: Request) -> Result<()> {
         request.check()?;

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::core::queue::probe::responds;
-use crate::core::queue::shared::DeviceShared;
-use crate::ffi::{thread, thunk};
+use amdgpu_ffi::{thread, thunk};
+use amdgpu_gpu::Gpu;
+use amdgpu_queue::probe::responds;
+use amdgpu_queue::shared::DeviceShared;
 
 /// The time between two checks while queues progress.
 const SHORTEST: Duration = Duration::from_millis(250);
@@ -110,13 +110,13 @@ impl Watcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Rig, queue};
+    use amdgpu_queue::testing::Rig;
 
     /// A device is watched from before its queues are made if another GPU has faulted by then.
     #[test]
     fn a_device_may_be_watched_before_it_has_queues() {
-        let rig = Rig::new();
-        let (queue, _) = queue(&rig);
+        let rig = Rig::open();
+        let queue = rig.queue();
         let device = Arc::new(DeviceShared::new(u64::MAX, 1));
         let mut watcher = Watcher::new(&device, &[queue.gpu().clone()], 1);
         assert!(watcher.look() && watcher.look());

@@ -12,9 +12,9 @@ use std::sync::{Arc, Weak};
 use amdgpu_code_object::{CodeObject, Symbol, SymbolKind};
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::ffi::{Annotate, Result, Status, fallible, status};
-use crate::hsa::{self, LoadRange};
+use crate::Gpu;
+use amdgpu_ffi::{Annotate, Result, Status, fallible, status};
+use amdgpu_hsa::{self as hsa, LoadRange};
 
 /// Code objects that executables share on a GPU, keyed by the bytes that the runtime was given. Holds no strong
 /// references.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::hsa::HdpFlush;
+use amdgpu_hsa::HdpFlush;
 
 /// The number of allocations of coherent memory in the process.
 static COUNT: AtomicUsize = AtomicUsize::new(0);

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::core::gpu::kernargs::{Contents, StoredKernargs};
-use crate::core::gpu::options::Pm4Publication;
-use crate::ffi::{Annotate, Result};
-use crate::hsa::MemoryCopy;
+use crate::Gpu;
+use crate::kernargs::{Contents, StoredKernargs};
+use crate::options::Pm4Publication;
+use amdgpu_ffi::{Annotate, Result};
+use amdgpu_hsa::MemoryCopy;
 
 /// The commands of a stream. They never change.
 #[derive(Debug)]
@@ -101,17 +101,14 @@ fn wait_for(state: &mut State) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::gpu::options::Options;
-    use crate::core::gpu::topology::Topology;
-    use crate::ffi::Code;
-    use crate::hsa::pointer_info;
-    use crate::hsa::testing::library;
+    use crate::options::Options;
+    use crate::testing::gpu;
+    use amdgpu_ffi::Code;
+    use amdgpu_hsa::pointer_info;
 
     #[test]
     fn a_copy_that_fails_is_told_whenever_it_is_waited_for() {
-        let selection = Topology::new(&library()).and_then(|topology| topology.select("")).expect("a GPU");
-        let info = &selection.gpus[0];
-        let gpu = Gpu::new(0, info, &selection.cpus[info.cpu], &Options::default()).expect("a GPU");
+        let gpu = gpu(&Options::default());
         let commands = Commands::new(&gpu, &[1; 64]).expect("memory");
         assert!(!commands.are_copied() && commands.wait().is_ok());
         let commands = commands.publish(Pm4Publication::AsyncCopyNonblocking).expect("a copy begins");

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::core::gpu::options::Options;
-use crate::ffi::{Annotate, Fallible, Result, fallible};
-use crate::hsa::{Allocation, MemoryCopy};
+use crate::Gpu;
+use crate::options::Options;
+use amdgpu_ffi::{Annotate, Fallible, Result, fallible};
+use amdgpu_hsa::{Allocation, MemoryCopy};
 
 /// The most bytes that are kept in unused blocks with memory of their own.
 const MOST: usize = 4 << 20;
@@ -250,15 +250,8 @@ impl Drop for StoredKernargs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::gpu::topology::Topology;
-    use crate::hsa::pointer_info;
-    use crate::hsa::testing::library;
-
-    fn gpu(options: &Options) -> Arc<Gpu> {
-        let selection = Topology::new(&library()).and_then(|topology| topology.select("")).expect("a GPU");
-        let info = &selection.gpus[0];
-        Gpu::new(0, info, &selection.cpus[info.cpu], options).expect("a GPU")
-    }
+    use crate::testing::{gpu, try_gpu};
+    use amdgpu_hsa::pointer_info;
 
     fn stored(gpu: &Arc<Gpu>, length: usize) -> StoredKernargs {
         StoredKernargs::new(gpu, Contents::Kernargs, &vec![1; length]).expect("memory")
@@ -304,9 +297,7 @@ mod tests {
     #[test]
     fn more_than_there_is_names_the_knobs() {
         let options = Options { device_block_pool_small_capacity: usize::MAX, ..Options::default() };
-        let selection = Topology::new(&library()).and_then(|topology| topology.select("")).expect("a GPU");
-        let info = &selection.gpus[0];
-        let refused = Gpu::new(0, info, &selection.cpus[info.cpu], &options).expect_err("no such memory");
+        let refused = try_gpu(&options).expect_err("no such memory");
         assert!(refused.to_string().contains("(device_block_pool_*)"), "{refused}");
     }
 

@@ -2,7 +2,7 @@
 //! Limits of workgroups and grids on a GPU. A packet processor that is given more stops its queue, which loses the
 //! device, so that launches are checked when they are made.
 
-use crate::hsa::AgentInfo;
+use amdgpu_hsa::AgentInfo;
 
 /// Limits of a launch on a GPU. Immutable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl LaunchLimits {
     }
 
     /// Limits of a made-up GPU.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn for_tests(ids_in_16_bits: bool) -> Self {
         let most = if ids_in_16_bits { 1 << 16 } else { u32::MAX };
         let workgroups = [u32::MAX, most, most];

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! One GPU of a logical device: its agent, the memory the driver itself needs there, and the device library.
 
+// Messages go out through `amdgpu_ffi::messages` alone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod code;
 pub mod coherent;
 pub mod commands;
@@ -10,6 +13,8 @@ pub mod options;
 pub mod peers;
 mod query;
 pub mod streams;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod topology;
 
 use std::sync::Arc;
@@ -18,14 +23,14 @@ use amdgpu_code_object::CodeObject;
 use device_binaries::DeviceShape;
 use hsa_abi::{HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG, HsaAgent, HsaSignal, KernelDispatchPacket, PacketHeader};
 
-use crate::core::gpu::code::SharedCode;
-use crate::core::gpu::kernargs::{Contents, SpareBlocks};
-use crate::core::gpu::limits::LaunchLimits;
-use crate::core::gpu::options::{KernargMemory, Options, Pm4Publication};
-use crate::core::gpu::streams::Streams;
-use crate::core::gpu::topology::HostAccess;
-use crate::ffi::{Result, Status, fallible, status};
-use crate::hsa::{self, Agent, Allocation, Executable, Kernel};
+use crate::code::SharedCode;
+use crate::kernargs::{Contents, SpareBlocks};
+use crate::limits::LaunchLimits;
+use crate::options::{KernargMemory, Options, Pm4Publication};
+use crate::streams::Streams;
+use crate::topology::HostAccess;
+use amdgpu_ffi::{Result, Status, fallible, status};
+use amdgpu_hsa::{self as hsa, Agent, Allocation, Executable, Kernel};
 
 /// A packet processor's way to wait for another queue's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -362,16 +367,15 @@ mod tests {
 
     #[test]
     fn a_queue_that_stopped_is_no_error_of_its_callers() {
-        let rig = crate::testing::Rig::new();
-        let (queue, _) = crate::testing::queue(&rig);
+        let gpu = testing::gpu(&Options::default());
         for status in [
             hsa_abi::HsaStatus::ERROR_INVALID_PACKET_FORMAT,
             hsa_abi::HsaStatus::ERROR_OUT_OF_RESOURCES,
             hsa_abi::HsaStatus(0x7777),
         ] {
             let error = hsa::Error::Call { call: "a hardware queue", status, details: "by a test".to_owned() };
-            let status = queue.gpu().describe_queue_error(1, &error);
-            assert_eq!(status.code(), crate::ffi::Code::DATA_LOSS, "{status}");
+            let status = gpu.describe_queue_error(1, &error);
+            assert_eq!(status.code(), amdgpu_ffi::Code::DATA_LOSS, "{status}");
             assert!(status.to_string().contains("by a test") && status.to_string().contains("queue 1"), "{status}");
         }
     }

@@ -9,8 +9,8 @@
 
 use std::path::PathBuf;
 
-use crate::collectives::bootstrap::Engine;
-use crate::ffi::{Result, status};
+use amdgpu_collectives::bootstrap::Engine;
+use amdgpu_ffi::{Result, status};
 
 /// Where queue operations are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Options {
     pub host_block_pool_large_size: usize,
     /// 1/32 of the most memory that is kept of a recording for reuse: a power of two from 256 to 2 GiB.
     pub host_block_pool_command_buffer_size: usize,
-    /// Size of a small block of [`crate::core::gpu::kernargs`]: a power of two of at least 1 KiB.
+    /// Size of a small block of [`crate::kernargs`]: a power of two of at least 1 KiB.
     pub device_block_pool_small_size: u64,
     /// Small blocks of a slab; 0 is 1.
     pub device_block_pool_small_capacity: usize,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 use super::*;
-use crate::ffi::{Code, MAX_QUEUES};
+use amdgpu_ffi::{Code, MAX_QUEUES};
 
 fn set(pairs: &[(&str, &str)]) -> Result<Options> {
     let mut options = Options::default();
@@ -152,7 +152,7 @@ fn the_help_of_hardware_queues_has_the_most_that_a_device_has() {
 /// Compares `made` with the text between two marks of a file below the project's root, or writes it if `UPDATE_DOCS` is
 /// set.
 fn check_generated(path: &str, begin: &str, end: &str, made: &str) {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(path);
     let text = std::fs::read_to_string(&file).expect(path);
     let (before, rest) = text.split_once(begin).expect(begin);
     let (_, after) = rest.split_once(end).expect(end);
@@ -161,7 +161,7 @@ fn check_generated(path: &str, begin: &str, end: &str, made: &str) {
         std::fs::write(&file, made).expect(path);
         return;
     }
-    assert!(text == made, "{path} is stale; UPDATE_DOCS=1 cargo test --lib options_of_the writes it");
+    assert!(text == made, "{path} is stale; UPDATE_DOCS=1 cargo test -p amdgpu-gpu options_of_the writes it");
 }
 
 /// The list of options in the book is made from [`KNOBS`]; `UPDATE_DOCS=1` writes it.
@@ -213,7 +213,7 @@ fn options_of_the_flags_are_the_drivers() {
         }
     }
     let made = format!(
-        "// Made from src/core/gpu/options.rs: UPDATE_DOCS=1 cargo test --lib options_of_the\n\
+        "// Made from src/core/gpu/options.rs: UPDATE_DOCS=1 cargo test -p amdgpu-gpu options_of_the\n\
          // X(key, help): whole numbers; 0 leaves the default.\n{numbers}\n\n\
          // X(key, default, help): words.\n{words}\n\n\
          // X(key, default, help): switches.\n{switches}\n"

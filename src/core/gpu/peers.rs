@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use hsa_abi::{HsaLinkType, HsaMemoryPoolAccess, HsaMemoryPoolLinkInfo};
 
-use crate::core::gpu::Gpu;
-use crate::ffi::Result;
-use crate::ffi::topology::{LinkClass, Reach};
+use crate::Gpu;
+use amdgpu_ffi::Result;
+use amdgpu_ffi::topology::{LinkClass, Reach};
 
 /// The access of all `sources` to the memory of all `owners`: IREE has one answer for all pairs.
 ///

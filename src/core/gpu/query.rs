@@ -4,7 +4,7 @@
 use amdgpu_code_object::{Feature, Processor, TargetId};
 
 use super::Gpu;
-use crate::ffi::{Result, Status, status};
+use amdgpu_ffi::{Result, Status, status};
 
 impl Gpu {
     /// A property of the GPU by its key in the category `amdgpu.device` of IREE's device queries.

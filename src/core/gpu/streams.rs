@@ -18,9 +18,9 @@ use amdgpu_code_object::{CodeObject, Symbol};
 use hsa_abi::{KernelCodeProperties, KernelDescriptor, Rsrc2};
 use parking_lot::RwLock;
 
-use crate::core::gpu::options::{CommandBufferMode, Options, Pm4Publication};
-use crate::ffi::{Result, Status, messages, status};
-use crate::hsa::AgentInfo;
+use crate::options::{CommandBufferMode, Options, Pm4Publication};
+use amdgpu_ffi::{Result, Status, messages, status};
+use amdgpu_hsa::AgentInfo;
 
 /// Bytes of an LDS unit in `COMPUTE_PGM_RSRC2` (Mesa's `sid.h`, from gfx7 on; gfx950 has another).
 const LDS_GRANULE: u32 = 512;
@@ -125,7 +125,7 @@ impl KernelState {
     }
 
     /// The state of a made-up kernel.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub const fn for_tests(entry: u64, resources: [u32; 3], is_wave32: bool, before_kernargs: Option<u32>) -> Self {
         let [rsrc1, rsrc2, rsrc3] = resources;
         Self { entry, rsrc1, rsrc2: rsrc2 | TRAP_PRESENT, rsrc3, is_wave32, before_kernargs }

@@ -18,10 +18,10 @@ use std::sync::Arc;
 use amdgpu_code_object::{self as code_object, TargetId};
 use hsa_abi::{HsaAmdSegment, HsaLinkType, HsaMemoryPoolAccess};
 
-use crate::collectives::bootstrap::{LOCAL_RANKS, local_rank};
-use crate::core::gpu::options::{Options, cut};
-use crate::ffi::{Result, fallible, status};
-use crate::hsa::{Agent, HdpFlush, Library, MemoryPool};
+use crate::options::{Options, cut};
+use amdgpu_collectives::bootstrap::{LOCAL_RANKS, local_rank};
+use amdgpu_ffi::{Result, fallible, status};
+use amdgpu_hsa::{Agent, HdpFlush, Library, MemoryPool};
 
 /// Bits in a device id and in IREE's queue affinity (`iree_hal_queue_affinity_t`).
 const MASK_BITS: usize = 64;
@@ -255,7 +255,7 @@ impl Topology {
         Ok(Selection { library: self.library.clone(), gpus, cpus })
     }
 
-    fn no_gpus(&self) -> crate::ffi::Status {
+    fn no_gpus(&self) -> amdgpu_ffi::Status {
         let path = self.library.path().display();
         status!(
             NOT_FOUND,

@@ -2,8 +2,8 @@
 //! Selection over the agents of `topology_test.c`: two gfx1100 with UUIDs, two gfx942 without.
 
 use super::*;
-use crate::ffi::Code;
-use crate::hsa::testing::{Directory, compile};
+use amdgpu_ffi::Code;
+use amdgpu_hsa::testing::{Directory, compile};
 
 /// The topology with the first `gpus` of the four GPUs.
 fn topology(test: &str, gpus: usize) -> Topology {

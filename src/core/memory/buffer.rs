@@ -9,19 +9,18 @@ use std::sync::{Arc, OnceLock};
 use hsa_abi::HsaAgent;
 use parking_lot::Mutex;
 
-use crate::core::gpu::coherent::CoherentUse;
-use crate::core::memory::statistics::Counted;
-use crate::core::profile::memory::BufferTrace;
-use crate::ffi::tracing::{self, Stream};
-use crate::ffi::{
+use crate::statistics::Counted;
+use amdgpu_ffi::tracing::{self, Stream};
+use amdgpu_ffi::{
     Allocator, Blocks, Buffer, BufferParams, BufferUsage, HalObject, HalRef, Home, MemoryAccess, MemoryType, Result,
     iree, raw, status, thunk,
 };
-use crate::hsa::{Allocation, Attachment, HdpFlush, HostLock, Library, Part};
+use amdgpu_gpu::coherent::CoherentUse;
+use amdgpu_hsa::{Allocation, Attachment, HdpFlush, HostLock, Library, Part};
+use amdgpu_profile::memory::BufferTrace;
 
 /// The memory that a buffer frees at its end.
 #[derive(Debug)]
-#[expect(dead_code, reason = "what is in them is freed by their drops")]
 pub enum Memory {
     /// An allocation of its own.
     Allocated(Allocation),

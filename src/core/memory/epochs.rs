@@ -3,7 +3,7 @@
 
 use std::sync::Weak;
 
-use crate::ffi::pool::Epochs;
+use amdgpu_ffi::pool::Epochs;
 
 /// Answers if an epoch has passed. Shared by the pools of a device, which may outlive the queues. Any thread may ask.
 pub struct EpochClock(Weak<dyn Epochs>);

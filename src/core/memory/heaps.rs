@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use hsa_abi::HsaAgent;
 
-use crate::core::gpu::Gpu;
-use crate::core::gpu::coherent::CoherentUse;
-use crate::core::gpu::topology::HostAccess;
-use crate::core::memory::buffer::Access;
-use crate::ffi::{BufferParams, BufferUsage, MAX_QUEUES, MemoryAccess, MemoryType, Result, Status, status};
-use crate::hsa::{Agent, HdpFlush, MemoryPool, MemoryPoolInfo};
+use crate::buffer::Access;
+use amdgpu_ffi::{BufferParams, BufferUsage, MAX_QUEUES, MemoryAccess, MemoryType, Result, Status, status};
+use amdgpu_gpu::Gpu;
+use amdgpu_gpu::coherent::CoherentUse;
+use amdgpu_gpu::topology::HostAccess;
+use amdgpu_hsa::{Agent, HdpFlush, MemoryPool, MemoryPoolInfo};
 
 /// Kinds of memory, in the order in which heaps are listed and tried for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -400,7 +400,7 @@ mod tests {
     use hsa_abi::HsaAmdSegment;
 
     use super::*;
-    use crate::ffi::Code;
+    use amdgpu_ffi::Code;
 
     const HIDDEN: [HeapKind; 2] = [HeapKind::DeviceCoarse, HeapKind::HostFine];
     const INCOHERENT: [HeapKind; 3] = [HeapKind::DeviceCoarse, HeapKind::DeviceVisible, HeapKind::HostFine];

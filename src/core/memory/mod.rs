@@ -2,6 +2,9 @@
 //! Memory: the heap for a request ([`heaps`]), the pools of queue-ordered allocation ([`pools`]) over the driver's
 //! [`slab_provider`], and the device addresses of buffers.
 
+// Messages go out through `amdgpu_ffi::messages` alone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod buffer;
 mod epochs;
 pub mod heaps;
@@ -13,10 +16,10 @@ pub mod slab_provider;
 pub mod statistics;
 pub mod transient;
 
-use crate::core::gpu::Gpu;
-use crate::core::memory::buffer::DeviceBuffer;
-use crate::core::memory::transient::Transient;
-use crate::ffi::{Borrowed, Buffer, BufferHandle, MemoryType, Result, Status, status};
+use crate::buffer::DeviceBuffer;
+use crate::transient::Transient;
+use amdgpu_ffi::{Borrowed, Buffer, BufferHandle, MemoryType, Result, Status, status};
+use amdgpu_gpu::Gpu;
 
 /// The device address of byte `offset` of `buffer` for `gpu`. The buffer may be a span of another one or
 /// queue-allocated.
@@ -153,7 +156,7 @@ pub fn mappable(buffer: Buffer<'_>, offset: usize) -> Result<(BufferHandle, usiz
 }
 
 /// The error for a buffer of another driver.
-fn foreign(buffer: Buffer<'_>) -> crate::ffi::Status {
+fn foreign(buffer: Buffer<'_>) -> amdgpu_ffi::Status {
     let remedy = if buffer.memory_type().contains(MemoryType::HOST_VISIBLE) {
         "import its memory into the device's allocator as a HOST_ALLOCATION first"
     } else {

@@ -9,16 +9,16 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::core::gpu::options::Options;
-use crate::core::memory::epochs::EpochClock;
-use crate::core::memory::heaps::{HeapKind, Heaps, canonicalize};
-use crate::core::memory::range_pool::{RangeOptions, RangePool};
-use crate::core::memory::slab_provider::SlabProvider;
-use crate::core::memory::statistics::Statistics;
-use crate::core::memory::transient::Transient;
-use crate::core::profile::Profiler;
-use crate::ffi::pool::{Epochs, NotificationRef, Pool, PoolRef, PoolSet, QueueBackend, create};
-use crate::ffi::{Allocator, Blocks, BufferParams, BufferUsage, HalRef, MemoryType, ProactorPtr, Result, status};
+use crate::epochs::EpochClock;
+use crate::heaps::{HeapKind, Heaps, canonicalize};
+use crate::range_pool::{RangeOptions, RangePool};
+use crate::slab_provider::SlabProvider;
+use crate::statistics::Statistics;
+use crate::transient::Transient;
+use amdgpu_ffi::pool::{Epochs, NotificationRef, Pool, PoolRef, PoolSet, QueueBackend, create};
+use amdgpu_ffi::{Allocator, Blocks, BufferParams, BufferUsage, HalRef, MemoryType, ProactorPtr, Result, status};
+use amdgpu_gpu::options::Options;
+use amdgpu_profile::Profiler;
 
 type SlabRef = HalRef<SlabProvider>;
 

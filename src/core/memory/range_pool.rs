@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::core::memory::epochs::EpochClock;
-use crate::core::memory::ranges::{Ranges, Taken};
-use crate::core::memory::slab_provider::SlabProvider;
-use crate::ffi::pool::{Capabilities, Epochs, NotificationRef, RawReservation, Statistics};
-use crate::ffi::{Allocator, BufferParams, Frontier, HalObject, HalRef, Header, Out, Result, iree, raw, status, thunk};
+use crate::epochs::EpochClock;
+use crate::ranges::{Ranges, Taken};
+use crate::slab_provider::SlabProvider;
+use amdgpu_ffi::pool::{Capabilities, Epochs, NotificationRef, RawReservation, Statistics};
+use amdgpu_ffi::{Allocator, BufferParams, Frontier, HalObject, HalRef, Header, Out, Result, iree, raw, status, thunk};
 
 /// How a range pool divides memory.
 #[derive(Clone, Copy, Debug)]
@@ -459,7 +459,7 @@ fn reservation_of(taken: Taken) -> RawReservation {
 }
 
 #[cold]
-fn no_memory() -> crate::ffi::Status {
+fn no_memory() -> amdgpu_ffi::Status {
     status!(RESOURCE_EXHAUSTED, "no memory of the host to divide a pool with")
 }
 

@@ -1,30 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! The pool as C sees it (`iree/hal/pool.h`): a default pool of a device, whose queues stay idle.
+//! The pool as C sees it (`iree/hal/pool.h`): a default pool of a device without work.
 
 use std::ptr::{null, null_mut};
 
 use super::*;
-use crate::core::memory::transient::Transient;
-use crate::ffi::pool::PoolRef;
-use crate::ffi::{BufferHandle, Code};
-use crate::testing::{Rig, params, wait};
+use crate::heaps::Heaps;
+use crate::pools::DeviceMemory;
+use amdgpu_ffi::pool::PoolRef;
+use amdgpu_ffi::{BufferHandle, Code};
+use amdgpu_gpu::options::Options;
+use amdgpu_gpu::testing::{gpu, proactor};
 
 const ALLOW_WAIT: u32 = raw::IREE_HAL_POOL_RESERVE_FLAG_ALLOW_WAIT_FRONTIER;
 const DISALLOW_GROWTH: u32 = raw::IREE_HAL_POOL_RESERVE_FLAG_DISALLOW_GROWTH;
 
 const RANGE: usize = 65536;
 
-/// A device, and its unused pool of device memory.
+/// The axis of the device's queue.
+const OWN_AXIS: u64 = 1 << 63;
+
+/// The queue of a device, which has passed every epoch and knows of no other axis.
+struct IdleQueue;
+
+impl Epochs for IdleQueue {
+    fn has_passed(&self, axis: u64, _epoch: u64) -> bool {
+        axis == OWN_AXIS
+    }
+}
+
+/// The memory of a device, and what its pools use.
+struct Rig {
+    _memory: DeviceMemory,
+    _queue: Arc<IdleQueue>,
+    _proactor: HalRef<raw::iree_async_proactor_t>,
+    _proactors: HalRef<raw::iree_async_proactor_pool_t>,
+}
+
+fn params() -> BufferParams {
+    let (usage, type_) = (raw::IREE_HAL_BUFFER_USAGE_TRANSFER, raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL);
+    BufferParams { usage, access: 0, type_, queue_affinity: 0, min_alignment: 0 }
+}
+
+/// The memory of a device, and its pool of device memory, which its queue has used.
 fn device_pool() -> (Rig, PoolRef) {
-    let rig = Rig::with(&[("default_pool_range_length", "65536")]);
-    let done = rig.semaphore();
-    let params = params(raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL, raw::IREE_HAL_BUFFER_USAGE_TRANSFER);
-    let buffer = rig.alloca_of(params, null_mut(), 1, (&[], &[(&done, 1)]), (64, 0)).unwrap();
-    let pool = Transient::of(buffer.borrow()).unwrap().pool().retain();
+    let options = Options { default_pool_range_length: RANGE as u64, ..Options::default() };
+    let (_proactors, _proactor) = proactor();
+    let heaps = Heaps::new(&[gpu(&options)], 1).unwrap();
+    let (queue, allocator) = (Arc::new(IdleQueue), Allocator::system());
+    // SAFETY: the rig drops the pools before the proactor.
+    let memory = unsafe {
+        let (queues, profiler, statistics) = (Arc::downgrade(&queue), Arc::default(), Arc::default());
+        DeviceMemory::new(&heaps, &options, _proactor.as_ptr(), allocator, queues, &profiler, statistics)
+    }
+    .unwrap();
+    let pool = memory.gpu(0).select(&mut params(), 64).unwrap().retain();
     assert!(pool.borrow().downcast::<RangePool>().is_some());
-    rig.dealloca(1, &[(&done, 1)], &[(&done, 2)], &buffer).unwrap();
-    wait(&done, 2).unwrap();
-    (rig, pool)
+    let (_, part, _) = reserve(&pool, (64, 1), &[], 0).unwrap();
+    release(&pool, &part, &[(OWN_AXIS, 1)]);
+    (Rig { _memory: memory, _queue: queue, _proactor, _proactors }, pool)
 }
 
 /// The pool's answer: result, reservation, and the frontier to wait for.
@@ -149,9 +182,8 @@ fn a_buffer_that_owns_its_reservation_gives_it_back() {
     // SAFETY: a live pool; the result goes to a local, with its reference.
     let buffer = unsafe {
         let mut buffer = null_mut();
-        let params = params(raw::IREE_HAL_MEMORY_TYPE_DEVICE_LOCAL, raw::IREE_HAL_BUFFER_USAGE_TRANSFER);
         let timeout = raw::iree_make_timeout_ms(0);
-        iree!(raw::iree_hal_pool_allocate_buffer(pool.as_ptr(), params, 1000, null(), timeout, &raw mut buffer))
+        iree!(raw::iree_hal_pool_allocate_buffer(pool.as_ptr(), params(), 1000, null(), timeout, &raw mut buffer))
             .unwrap();
         BufferHandle::from_owned(buffer).unwrap()
     };

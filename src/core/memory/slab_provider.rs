@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::core::gpu::coherent::CoherentUse;
-use crate::core::memory::buffer::{DeviceBuffer, Memory, Storage};
-use crate::core::memory::heaps::{Grant, HeapKind, fit};
-use crate::core::profile::Profiler;
-use crate::core::profile::memory::BufferTrace;
-use crate::ffi::tracing::{self, Stream};
-use crate::ffi::{
+use crate::buffer::{DeviceBuffer, Memory, Storage};
+use crate::heaps::{Grant, HeapKind, fit};
+use amdgpu_ffi::tracing::{self, Stream};
+use amdgpu_ffi::{
     Allocator, Blocks, BufferParams, BufferUsage, HalObject, HalRef, Header, MemoryAccess, MemoryType, Out, Result,
     raw, status, thunk,
 };
-use crate::hsa::{Allocation, HdpFlush, MemoryPool, Part};
+use amdgpu_gpu::coherent::CoherentUse;
+use amdgpu_hsa::{Allocation, HdpFlush, MemoryPool, Part};
+use amdgpu_profile::Profiler;
+use amdgpu_profile::memory::BufferTrace;
 
 /// A slab of a pool: its memory, and its trace if it is profiled.
 struct Slab {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::ffi::MemoryType;
-use crate::ffi::statistics::{AllocatorStatistics, HeapStatistics};
+use amdgpu_ffi::MemoryType;
+use amdgpu_ffi::statistics::{AllocatorStatistics, HeapStatistics};
 
 /// Counters of one logical device: buffers of its allocator in bytes that HSA allocated, and queue allocations in bytes
 /// that their pool reserved. Memory that pools keep for reuse is not counted. Shared by the device and every

@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, O
 
 use parking_lot::Mutex;
 
-use crate::core::memory::buffer::DeviceBuffer;
-use crate::core::memory::one_shot::OneShot;
-use crate::core::memory::range_pool::RangePool;
-use crate::core::memory::statistics::Counted;
-use crate::ffi::pool::{Pool, PoolRef, RawReservation};
-use crate::ffi::{
+use crate::buffer::DeviceBuffer;
+use crate::one_shot::OneShot;
+use crate::range_pool::RangePool;
+use crate::statistics::Counted;
+use amdgpu_ffi::pool::{Pool, PoolRef, RawReservation};
+use amdgpu_ffi::{
     Allocator, Blocks, Borrowed, Buffer, BufferHandle, BufferParams, BufferPlacement, Frontier, HalObject, HalRef,
     Home, Result, Status, iree, raw, status, thunk,
 };
-use crate::hsa::Part;
+use amdgpu_hsa::Part;
 
 /// `iree_hal_buffer_t` of a queue allocation.
 #[repr(C)]

@@ -17,27 +17,27 @@ mod wait;
 
 use std::sync::Arc;
 
-use crate::core::gpu::Gpu;
-use crate::core::memory::buffer::DeviceBuffer;
-use crate::core::memory::slab_provider::check_supported;
-use crate::core::memory::statistics::Statistics;
-use crate::core::memory::transient::Transient;
-use crate::core::profile::EventInfo;
-use crate::core::profile::memory::{MemoryInfo, PoolTrace};
-use crate::core::profile::session::Session;
-use crate::core::queue::Queue;
-use crate::core::queue::demand::Demand;
-use crate::core::queue::emitter::{SinglePacket, SinglePacketSpace};
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::operation::{Operation, Planned, Submit};
-use crate::core::queue::record::CompletionAction;
-use crate::ffi::pool::{Observation, Pool, PoolRef, RawReservation};
-use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{
+use amdgpu_ffi::pool::{Observation, Pool, PoolRef, RawReservation};
+use amdgpu_ffi::profile::schema::QueueEventKind;
+use amdgpu_ffi::{
     AllocaFlags, Blocks, Buffer, BufferHandle, BufferParams, BufferPlacement, BufferUsage, Frontier, HalRef,
     MemoryType, PlacementFlags, RawDevice, Result, retain, status, zone,
 };
-use crate::hsa::Part;
+use amdgpu_gpu::Gpu;
+use amdgpu_hsa::Part;
+use amdgpu_memory::buffer::DeviceBuffer;
+use amdgpu_memory::slab_provider::check_supported;
+use amdgpu_memory::statistics::Statistics;
+use amdgpu_memory::transient::Transient;
+use amdgpu_profile::EventInfo;
+use amdgpu_profile::memory::{MemoryInfo, PoolTrace};
+use amdgpu_profile::session::Session;
+use amdgpu_queue::Queue;
+use amdgpu_queue::demand::Demand;
+use amdgpu_queue::emitter::{SinglePacket, SinglePacketSpace};
+use amdgpu_queue::epoch_wait::EpochWait;
+use amdgpu_queue::operation::{Operation, Planned, Submit};
+use amdgpu_queue::record::CompletionAction;
 use wait::{Edge, Position, Reserved, wait_for_frontier, wait_for_release};
 
 /// The ring space of a submission without work of its own: only the packet that carries its epoch.
@@ -396,7 +396,3 @@ impl Drop for Dealloca<'_> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "alloca_test.rs"]
-mod tests;

@@ -6,18 +6,18 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use hsa_abi::{AmdPm4IbPacket, HsaSignal};
 
-use crate::core::profile::EventInfo;
-use crate::core::profile::counters::Count;
-use crate::core::profile::session::{Range, Session};
-use crate::core::queue::Queue;
-use crate::core::queue::demand::Demand;
-use crate::core::queue::emitter::Emitter;
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
-use crate::core::queue::submit::submit_unprofiled;
-use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{Result, Status, status};
-use crate::hsa;
+use amdgpu_ffi::profile::schema::QueueEventKind;
+use amdgpu_ffi::{Result, Status, status};
+use amdgpu_hsa as hsa;
+use amdgpu_profile::EventInfo;
+use amdgpu_profile::counters::Count;
+use amdgpu_profile::session::{Range, Session};
+use amdgpu_queue::Queue;
+use amdgpu_queue::demand::Demand;
+use amdgpu_queue::emitter::Emitter;
+use amdgpu_queue::epoch_wait::EpochWait;
+use amdgpu_queue::operation::{Operation, Planned, Progress, Submit};
+use amdgpu_queue::submit::submit_unprofiled;
 
 /// The ranges that [`turn_over`] has ended and begun.
 pub struct Turned {
@@ -30,6 +30,7 @@ pub struct Turned {
 /// The error of [`turn_over`] and its arguments, unchanged; without them if their packets may still be in the queue of
 /// a lost device.
 pub struct Unturned {
+    /// The error.
     pub status: Status,
     /// The range that still counts.
     pub ended: Option<Range>,

@@ -3,23 +3,23 @@
 
 use device_binaries::plan_patch_dispatch;
 
-use crate::core::gpu::Gpu;
-use crate::core::memory::{device_address, own_address};
-use crate::core::operations::launch::{ArgumentLayout, Launch};
-use crate::core::profile::session::Session;
-use crate::core::profile::{EventInfo, LaunchInfo};
-use crate::core::queue::Queue;
-use crate::core::queue::demand::Demand;
-use crate::core::queue::emitter::{Emitter, Order, SinglePacket, SinglePacketSpace};
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::kernargs::KernargCursor;
-use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
-use crate::core::queue::retained::RetainedSet;
-use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
-use crate::ffi::{
+use crate::launch::{ArgumentLayout, Launch};
+use amdgpu_ffi::profile::schema::{ProfileData, QueueEventKind};
+use amdgpu_ffi::{
     Borrowed, Buffer, BufferHandle, BufferRefs, HalRef, RawExecutable, Result, RetainedBufferRefs, fallible, status,
 };
-use crate::ring::{KERNARG_ALIGNMENT, bytes_of};
+use amdgpu_gpu::Gpu;
+use amdgpu_memory::{device_address, own_address};
+use amdgpu_profile::session::Session;
+use amdgpu_profile::{EventInfo, LaunchInfo};
+use amdgpu_queue::Queue;
+use amdgpu_queue::demand::Demand;
+use amdgpu_queue::emitter::{Emitter, Order, SinglePacket, SinglePacketSpace};
+use amdgpu_queue::epoch_wait::EpochWait;
+use amdgpu_queue::kernargs::KernargCursor;
+use amdgpu_queue::operation::{Operation, Planned, Progress, Submit};
+use amdgpu_queue::retained::RetainedSet;
+use amdgpu_ring::{KERNARG_ALIGNMENT, bytes_of};
 
 /// Bytes of indirect workgroup counts: three u32.
 pub const WORKGROUP_COUNT_LENGTH: usize = 12;

@@ -13,17 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::core::memory::mappable;
-use crate::core::operations::transfer::{Range, Transfer};
-use crate::core::queue::signal_list::SignalList;
-use crate::core::queue::trace::host::HostTrace;
-use crate::ffi::device::DeviceHandle;
-use crate::ffi::file::FileRef;
-use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{
+use crate::transfer::{Range, Transfer};
+use amdgpu_ffi::device::DeviceHandle;
+use amdgpu_ffi::file::FileRef;
+use amdgpu_ffi::profile::schema::QueueEventKind;
+use amdgpu_ffi::{
     Annotate, BufferHandle, BufferParams, BufferUsage, Held, MemoryAccess, MemoryType, Result, SemaphoreRef, Status,
     WeakDevice, status, thunk,
 };
+use amdgpu_memory::mappable;
+use amdgpu_queue::signal_list::SignalList;
+use amdgpu_queue::trace::host::HostTrace;
 
 /// Blocks of a staging slot, of the size of the knob `host_block_pool_large_size`.
 const SLOT_BLOCKS: usize = 64;

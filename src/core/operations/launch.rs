@@ -5,12 +5,12 @@ use amdgpu_code_object::{CountPlaces, Function, HiddenPlaces, HiddenValue};
 use device_binaries::{PatchDispatchArgs, header_setups};
 use hsa_abi::{HsaSignal, KernelDispatchPacket, PacketHeader};
 
-use crate::core::gpu::limits::LaunchLimits;
-use crate::core::profile::FunctionRef;
-use crate::core::queue::kernargs::KernargSink;
-use crate::ffi::{Result, Status, status};
-use crate::hsa;
-use crate::ring::{HeaderWord, KERNARG_ALIGNMENT};
+use amdgpu_ffi::{Result, Status, status};
+use amdgpu_gpu::limits::LaunchLimits;
+use amdgpu_hsa as hsa;
+use amdgpu_profile::FunctionRef;
+use amdgpu_queue::kernargs::KernargSink;
+use amdgpu_ring::{HeaderWord, KERNARG_ALIGNMENT};
 
 /// The setup field of a dispatch packet: dimensions of its grid.
 const GRID_DIMENSIONS: u16 = 3;

@@ -6,20 +6,20 @@ use std::borrow::Cow;
 use device_binaries::{UPDATE_PAYLOAD_OFFSET, plan_copy, plan_fill};
 use hsa_abi::KernelDispatchPacket;
 
-use crate::core::gpu::Gpu;
-use crate::core::memory::device_address;
-use crate::core::profile::EventInfo;
-use crate::core::profile::session::Session;
-use crate::core::queue::demand::Demand;
-use crate::core::queue::emitter::{Emitter, Order, SinglePacket, SinglePacketSpace};
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::kernargs::KernargCursor;
-use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
-use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::{Queue, pm4};
-use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{Buffer, BufferUsage, Held, MemoryAccess, RawBuffer, Result, Status, WHOLE_BUFFER, fallible, status};
-use crate::ring::KERNARG_ALIGNMENT;
+use amdgpu_ffi::profile::schema::QueueEventKind;
+use amdgpu_ffi::{Buffer, BufferUsage, Held, MemoryAccess, RawBuffer, Result, Status, WHOLE_BUFFER, fallible, status};
+use amdgpu_gpu::Gpu;
+use amdgpu_memory::device_address;
+use amdgpu_profile::EventInfo;
+use amdgpu_profile::session::Session;
+use amdgpu_queue::demand::Demand;
+use amdgpu_queue::emitter::{Emitter, Order, SinglePacket, SinglePacketSpace};
+use amdgpu_queue::epoch_wait::EpochWait;
+use amdgpu_queue::kernargs::KernargCursor;
+use amdgpu_queue::operation::{Operation, Planned, Progress, Submit};
+use amdgpu_queue::retained::RetainedSet;
+use amdgpu_queue::{Queue, pm4};
+use amdgpu_ring::KERNARG_ALIGNMENT;
 
 /// A barrier, which only orders its semaphores.
 #[derive(Debug)]

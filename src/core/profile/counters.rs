@@ -31,16 +31,16 @@ use hsa_abi::aqlprofile::AqlProfilePackets;
 use hsa_abi::performance::{Numbering, PerfEvent};
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::core::profile::FunctionRef;
-use crate::core::profile::pool::{Pool, Pooled};
-use crate::ffi::profile::schema::{
+use crate::FunctionRef;
+use crate::pool::{Pool, Pooled};
+use amdgpu_ffi::profile::schema::{
     CounterRecord, CounterSampleRecord, CounterSampleScope, CounterSetRecord, CounterUnit, DispatchEvent, Record, flags,
 };
-use crate::ffi::profile::{Stream, bytes_of};
-use crate::ffi::{Annotate, Result, Status, messages, status};
-use crate::hsa;
-use crate::hsa::aqlprofile::{AqlProfile, Capture, CaptureMemory, CountedAgent, Event};
+use amdgpu_ffi::profile::{Stream, bytes_of};
+use amdgpu_ffi::{Annotate, Result, Status, messages, status};
+use amdgpu_gpu::Gpu;
+use amdgpu_hsa as hsa;
+use amdgpu_hsa::aqlprofile::{AqlProfile, Capture, CaptureMemory, CountedAgent, Event};
 
 /// The name of sets that were given none.
 const SET_NAME: &str = "amdgpu.pmc";
@@ -576,7 +576,7 @@ mod tests {
     use hsa_abi::aqlprofile::AqlProfileBlock as Block;
 
     use super::*;
-    use crate::ffi::Code;
+    use amdgpu_ffi::Code;
 
     #[test]
     fn sets_are_of_known_counters_each_once() {
@@ -653,7 +653,7 @@ mod tests {
             let ids = |pass: &Vec<Event>| pass.iter().map(|event| event.event_id).collect::<Vec<_>>();
             let counted_by = |events: &Vec<Event>| passes_of(events, &passes).into_iter().flatten().collect::<Vec<_>>();
             let of_sets = sets.iter().map(counted_by).collect::<Vec<_>>();
-            Ok::<_, crate::ffi::Status>((passes.iter().map(ids).collect::<Vec<_>>(), of_sets))
+            Ok::<_, amdgpu_ffi::Status>((passes.iter().map(ids).collect::<Vec<_>>(), of_sets))
         };
         type Lists<'a, T> = &'a [&'a [T]];
         let cases: [(Lists<'_, u32>, Lists<'_, u32>, Lists<'_, usize>); 5] = [
@@ -690,7 +690,7 @@ mod tests {
         };
         let rows: String = KNOWN.iter().map(row).collect();
         let table = format!("\n| counter | counted | GPUs |\n|---|---|---|\n{rows}\n");
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/using/profiling.md");
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/using/profiling.md");
         let page = std::fs::read_to_string(&path).expect("the page of profiles");
         let (before, rest) = page.split_once(MARKS[0]).expect("a mark where the table begins");
         let (_, after) = rest.split_once(MARKS[1]).expect("a mark where the table ends");
@@ -701,7 +701,7 @@ mod tests {
         }
         assert!(
             page == made,
-            "docs/using/profiling.md is stale; UPDATE_DOCS=1 cargo test --lib page_of_counters writes it"
+            "docs/using/profiling.md is stale; UPDATE_DOCS=1 cargo test -p amdgpu-profile page_of_counters writes it"
         );
     }
 

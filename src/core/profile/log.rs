@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 
-use crate::ffi::Fallible;
+use amdgpu_ffi::Fallible;
 
 /// Events in the order of their completion, at most `limit` at a time. Events that come when it is full, or when the
 /// host has no memory, are dropped and counted.

@@ -8,12 +8,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::core::profile::log::{EventLog, Taken};
-use crate::core::profile::session::Session;
-use crate::ffi::pool::{Pool, RawReservation};
-use crate::ffi::profile::schema::{MemoryEvent, MemoryEventKind, Record, flags};
-use crate::ffi::profile::{Stream, host_time};
-use crate::ffi::{Buffer, BufferParams, BufferUsage, Frontier, MemoryType};
+use crate::log::{EventLog, Taken};
+use crate::session::Session;
+use amdgpu_ffi::pool::{Pool, RawReservation};
+use amdgpu_ffi::profile::schema::{MemoryEvent, MemoryEventKind, Record, flags};
+use amdgpu_ffi::profile::{Stream, host_time};
+use amdgpu_ffi::{Buffer, BufferParams, BufferUsage, Frontier, MemoryType};
 
 /// A session's memory events.
 pub struct MemoryLog {

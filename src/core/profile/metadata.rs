@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use amdgpu_code_object::Function;
 
-use crate::core::gpu::Gpu;
-use crate::ffi::profile::schema::{
+use amdgpu_ffi::profile::schema::{
     ClockSample, CodeObjectLoadRecord, CodeObjectRecord, CommandBufferRecord, CommandRecord, DeviceRecord,
     ExecutableRecord, FunctionRecord, QueueRecord, Record, flags,
 };
-use crate::ffi::profile::{Stream, bytes_of, host_time};
-use crate::ffi::{Result, status};
-use crate::hsa::{self, LoadRange};
+use amdgpu_ffi::profile::{Stream, bytes_of, host_time};
+use amdgpu_ffi::{Result, status};
+use amdgpu_gpu::Gpu;
+use amdgpu_hsa::{self as hsa, LoadRange};
 
 /// The description of an executable in profiles. It outlives the executable in sessions that have seen it.
 #[derive(Debug)]

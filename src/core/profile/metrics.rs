@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::ffi::messages;
-use crate::ffi::profile::metrics::Metric;
-use crate::ffi::profile::schema::{MetricSampleRecord, MetricSourceRecord, Record, flags};
-use crate::ffi::profile::{bytes_of, host_time};
+use amdgpu_ffi::messages;
+use amdgpu_ffi::profile::metrics::Metric;
+use amdgpu_ffi::profile::schema::{MetricSampleRecord, MetricSourceRecord, Record, flags};
+use amdgpu_ffi::profile::{bytes_of, host_time};
+use amdgpu_gpu::Gpu;
 
 /// The sysfs folder of PCI devices.
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";

@@ -13,6 +13,9 @@
 //! system clock (`hsa_amd_profiling_get_dispatch_time`). So the "device ticks" of a profile are ticks of that clock
 //! (`HSA_SYSTEM_INFO_TIMESTAMP`) on all GPUs, and the samples that relate it to the host's clocks need only HSA.
 
+// Messages go out through `amdgpu_ffi::messages` alone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod counters;
 pub mod log;
 pub mod memory;
@@ -29,12 +32,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use crate::core::profile::memory::MemoryInfo;
-use crate::core::profile::metadata::ExecutableInfo;
-use crate::core::profile::session::Session;
-use crate::core::profile::zones::Zones;
-use crate::ffi::profile::schema::QueueEventKind;
-use crate::hsa;
+use crate::memory::MemoryInfo;
+use crate::metadata::ExecutableInfo;
+use crate::session::Session;
+use crate::zones::Zones;
+use amdgpu_ffi::profile::schema::QueueEventKind;
+use amdgpu_hsa as hsa;
 
 /// A function of an executable, as profiles name it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::ffi::{Result, Status};
+use amdgpu_ffi::{Result, Status};
 
 /// A pool of a limited number of objects.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl<T> Drop for Pooled<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffi::{Code, status};
+    use amdgpu_ffi::{Code, status};
 
     #[test]
     fn there_are_at_most_so_many() {

@@ -8,11 +8,11 @@
 //! Region events have host times. Packets have times of the clock `HSA_SYSTEM_INFO_TIMESTAMP`, which is also a host
 //! clock: reading it between two reads of IREE's clock gives their offset, to less than a microsecond.
 
-use crate::core::profile::LaunchInfo;
-use crate::ffi::profile::host_time;
-use crate::ffi::profile::schema::{CommandRegionEvent, Record, flags};
-use crate::ffi::{Result, status};
-use crate::hsa;
+use crate::LaunchInfo;
+use amdgpu_ffi::profile::host_time;
+use amdgpu_ffi::profile::schema::{CommandRegionEvent, Record, flags};
+use amdgpu_ffi::{Result, status};
+use amdgpu_hsa as hsa;
 
 /// The conversion from the clock of device times to IREE's.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +84,7 @@ pub fn events(barriers: &[u32], launches: &[(LaunchInfo, (u64, u64))], clock: Ho
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::profile::FunctionRef;
+    use crate::FunctionRef;
 
     #[test]
     fn barriers_cut_a_recording_into_regions() {

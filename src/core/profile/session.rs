@@ -9,22 +9,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::core::profile::counters::{self, Count, Counters, Selection};
-use crate::core::profile::log::EventLog;
-use crate::core::profile::memory::MemoryLog;
-use crate::core::profile::metadata::{CommandRecords, ExecutableInfo};
-use crate::core::profile::metrics::Metrics;
-use crate::core::profile::thread_traces::{self, Artifact, ThreadTraces};
-use crate::core::profile::{EventInfo, FunctionRef, LaunchInfo};
-use crate::ffi::profile::schema::{
+use crate::counters::{self, Count, Counters, Selection};
+use crate::log::EventLog;
+use crate::memory::MemoryLog;
+use crate::metadata::{CommandRecords, ExecutableInfo};
+use crate::metrics::Metrics;
+use crate::thread_traces::{self, Artifact, ThreadTraces};
+use crate::{EventInfo, FunctionRef, LaunchInfo};
+use amdgpu_ffi::profile::schema::{
     CommandKind, CommandRecord, CommandRegionEvent, DispatchEvent, HostExecutionEvent, ProfileData, QueueDeviceEvent,
     QueueEvent,
 };
-use crate::ffi::profile::{ProfileSink, Stream};
-use crate::ffi::{Result, Status, status, strings};
-use crate::hsa;
-use crate::hsa::aqlprofile::TraceCapture;
+use amdgpu_ffi::profile::{ProfileSink, Stream};
+use amdgpu_ffi::{Result, Status, status, strings};
+use amdgpu_gpu::Gpu;
+use amdgpu_hsa as hsa;
+use amdgpu_hsa::aqlprofile::TraceCapture;
 
 /// Most queue, host or memory events between two flushes: these streams may lose events, and report how many.
 const AGGREGATE_LIMIT: usize = 1 << 16;

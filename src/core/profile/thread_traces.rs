@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hsa_abi::AmdPm4IbPacket;
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::core::profile::metadata::ExecutableInfo;
-use crate::core::profile::pool::{Pool, Pooled};
-use crate::ffi::profile::schema::{DispatchEvent, ExecutableTraceRecord, Record, flags};
-use crate::ffi::profile::{Origin, Stream, bytes_of};
-use crate::ffi::{Result, status};
-use crate::hsa::aqlprofile::{AqlProfile, CaptureMemory, Marker, TraceCapture, TraceTarget, TracedAgent};
+use crate::metadata::ExecutableInfo;
+use crate::pool::{Pool, Pooled};
+use amdgpu_ffi::profile::schema::{DispatchEvent, ExecutableTraceRecord, Record, flags};
+use amdgpu_ffi::profile::{Origin, Stream, bytes_of};
+use amdgpu_ffi::{Result, status};
+use amdgpu_gpu::Gpu;
+use amdgpu_hsa::aqlprofile::{AqlProfile, CaptureMemory, Marker, TraceCapture, TraceTarget, TracedAgent};
 
 /// The traced units and the buffer size: those of IREE's own driver for AMD GPUs.
 const TARGET: TraceTarget = TraceTarget { unit: 1, engines: 1, simds: 0xf, size: 16 << 20 };

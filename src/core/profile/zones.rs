@@ -8,8 +8,8 @@
 
 use std::sync::OnceLock;
 
-use crate::ffi::tracing::GpuContext;
-use crate::hsa;
+use amdgpu_ffi::tracing::GpuContext;
+use amdgpu_hsa as hsa;
 
 /// The rows of a logical device, by queue ordinal.
 #[derive(Debug, Default)]

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
 
-use crate::core::gpu::Gpu;
-use crate::core::memory::transient::Transient;
-use crate::core::program::barriers::Barriers;
-use crate::core::program::{Action, ArgumentBuffer, Command, KernargBlock, KernargSource, NonDispatch, Span, Step};
-use crate::ffi::{Fallible, HalRef, Resource, Result};
+use crate::barriers::Barriers;
+use crate::{Action, ArgumentBuffer, Command, KernargBlock, KernargSource, NonDispatch, Span, Step};
+use amdgpu_ffi::{Fallible, HalRef, Resource, Result};
+use amdgpu_gpu::Gpu;
+use amdgpu_memory::transient::Transient;
 
 /// The most items of each kind that are kept: enough for recordings of several threads.
 const MOST: usize = 4;
@@ -249,7 +249,7 @@ fn bytes_of<T>(vector: &Vec<T>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::gpu::options::Options;
+    use amdgpu_gpu::options::Options;
 
     fn spare() -> Spare {
         Spare::new(Options::default().host_block_pool_command_buffer_size)

@@ -8,8 +8,8 @@
 
 use hsa_abi::HsaFenceScope;
 
-use crate::core::program::Step;
-use crate::ffi::{Fallible, Result};
+use crate::Step;
+use amdgpu_ffi::{Fallible, Result};
 
 /// The barriers of a recording, in order.
 #[derive(Debug, Default)]

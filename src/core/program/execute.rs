@@ -9,28 +9,26 @@ use device_binaries::{BindArgs, plan_bind, plan_copy, plan_fill, plan_patch_disp
 use hsa_abi::HsaFenceScope;
 use smallvec::SmallVec;
 
-use crate::core::gpu::Gpu;
-use crate::core::memory::device_address;
-use crate::core::operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_address};
-use crate::core::operations::transfer::{Range, check_span, invalid};
-use crate::core::profile::EventInfo;
-use crate::core::profile::session::Session;
-use crate::core::program::arena::Storage;
-use crate::core::program::stream::{Claimed, Stream};
-use crate::core::program::{
-    Action, AddressSource, ArgumentBuffer, KernargBlock, KernargSource, NonDispatch, Program, Step,
-};
-use crate::core::queue::Queue;
-use crate::core::queue::demand::Demand;
-use crate::core::queue::emitter::{Emitter, Order, SinglePacket, SinglePacketSpace};
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::kernargs::{KernargCursor, Kernargs};
-use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
-use crate::core::queue::retained::RetainedSet;
-use crate::ffi::{
+use crate::arena::Storage;
+use crate::stream::{Claimed, Stream};
+use crate::{Action, AddressSource, ArgumentBuffer, KernargBlock, KernargSource, NonDispatch, Program, Step};
+use amdgpu_ffi::{
     Binding, BindingTable, Borrowed, Buffer, Held, RawCommandBuffer, Result, WHOLE_BUFFER, fallible, status,
 };
-use crate::ring::{KERNARG_ALIGNMENT, bytes_of};
+use amdgpu_gpu::Gpu;
+use amdgpu_memory::device_address;
+use amdgpu_operations::dispatch::{WORKGROUP_COUNT_LENGTH, check_count_address};
+use amdgpu_operations::transfer::{Range, check_span, invalid};
+use amdgpu_profile::EventInfo;
+use amdgpu_profile::session::Session;
+use amdgpu_queue::Queue;
+use amdgpu_queue::demand::Demand;
+use amdgpu_queue::emitter::{Emitter, Order, SinglePacket, SinglePacketSpace};
+use amdgpu_queue::epoch_wait::EpochWait;
+use amdgpu_queue::kernargs::{KernargCursor, Kernargs};
+use amdgpu_queue::operation::{Operation, Planned, Progress, Submit};
+use amdgpu_queue::retained::RetainedSet;
+use amdgpu_ring::{KERNARG_ALIGNMENT, bytes_of};
 
 /// The binding of a table slot for one execution.
 #[derive(Debug)]

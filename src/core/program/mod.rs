@@ -9,6 +9,9 @@
 //! Execution barriers become the barrier bit and fences of neighbouring packets ([`barriers`]) and have no packets of
 //! their own. Some recordings can be executed as a whole, by commands of the packet processor ([`stream`]).
 
+// Messages go out through `amdgpu_ffi::messages` alone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod arena;
 pub mod barriers;
 pub mod execute;
@@ -22,17 +25,17 @@ use device_binaries::UPDATE_PAYLOAD_OFFSET;
 use hsa_abi::{HsaFenceScope, HsaSignal, KernelDispatchPacket, PacketHeader};
 use smallvec::SmallVec;
 
-use crate::core::gpu::Gpu;
-use crate::core::gpu::kernargs::StoredKernargs;
-use crate::core::operations::launch::{IndirectArguments, Launch};
-use crate::core::profile::{FunctionRef, LaunchInfo};
-use crate::core::program::arena::PooledStorage;
-use crate::core::program::stream::Stream;
-use crate::core::queue::demand::Demand;
-use crate::core::queue::emitter::Order;
-use crate::ffi::profile::schema::CommandKind;
-use crate::ffi::{CommandBufferMode, CommandCategories};
-use crate::ring::{KERNARG_ALIGNMENT, PacketBody, body_of_dispatch};
+use crate::arena::PooledStorage;
+use crate::stream::Stream;
+use amdgpu_ffi::profile::schema::CommandKind;
+use amdgpu_ffi::{CommandBufferMode, CommandCategories};
+use amdgpu_gpu::Gpu;
+use amdgpu_gpu::kernargs::StoredKernargs;
+use amdgpu_operations::launch::{IndirectArguments, Launch};
+use amdgpu_profile::{FunctionRef, LaunchInfo};
+use amdgpu_queue::demand::Demand;
+use amdgpu_queue::emitter::Order;
+use amdgpu_ring::{KERNARG_ALIGNMENT, PacketBody, body_of_dispatch};
 
 /// An address that a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

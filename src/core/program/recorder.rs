@@ -10,28 +10,28 @@ use device_binaries::{plan_copy, plan_fill};
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use smallvec::SmallVec;
 
-use crate::core::gpu::Gpu;
-use crate::core::gpu::kernargs::{Contents, StoredKernargs};
-use crate::core::gpu::streams::Streams;
-use crate::core::operations::dispatch::WORKGROUP_COUNT_LENGTH;
-use crate::core::operations::launch::{ArgumentLayout, IndirectArguments, Launch};
-use crate::core::operations::transfer::{check_pattern, invalid};
-use crate::core::profile::FunctionRef;
-use crate::core::program::arena::{Arena, PooledStorage, Scratch, Storage};
-use crate::core::program::recorder::places::{Target, bind_common, extend_all, keep, recount_extents};
-use crate::core::program::stream::Stream;
-use crate::core::program::{
+use crate::arena::{Arena, PooledStorage, Scratch, Storage};
+use crate::recorder::places::{Target, bind_common, extend_all, keep, recount_extents};
+use crate::stream::Stream;
+use crate::{
     Action, AddressSource, ArgumentBuffer, Command, KernargBlock, KernargSource, NonDispatch, Program, Recording, Span,
     Step,
 };
-use crate::core::queue::demand::Demand;
-use crate::core::queue::kernargs::KernargSink;
-use crate::ffi::profile::schema::CommandKind;
-use crate::ffi::{
+use amdgpu_ffi::profile::schema::CommandKind;
+use amdgpu_ffi::{
     Borrowed, BufferRef, BufferRefs, CommandBufferMode, CommandCategories, Fallible, HalResource, RawExecutable,
     Result, status,
 };
-use crate::ring::{bytes_of, bytes_of_mut};
+use amdgpu_gpu::Gpu;
+use amdgpu_gpu::kernargs::{Contents, StoredKernargs};
+use amdgpu_gpu::streams::Streams;
+use amdgpu_operations::dispatch::WORKGROUP_COUNT_LENGTH;
+use amdgpu_operations::launch::{ArgumentLayout, IndirectArguments, Launch};
+use amdgpu_operations::transfer::{check_pattern, invalid};
+use amdgpu_profile::FunctionRef;
+use amdgpu_queue::demand::Demand;
+use amdgpu_queue::kernargs::KernargSink;
+use amdgpu_ring::{bytes_of, bytes_of_mut};
 
 /// A dispatch to be recorded.
 #[derive(Clone, Copy)]

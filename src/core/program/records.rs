@@ -4,9 +4,9 @@
 use hsa_abi::KernelDispatchPacket;
 
 use super::{Action, AddressSource, KernargSource, NonDispatch, Program, Step};
-use crate::core::profile::metadata::CommandRecords;
-use crate::core::profile::{EventInfo, FunctionRef};
-use crate::ffi::profile::schema::{CommandBufferRecord, CommandKind, CommandRecord, QueueEventKind, Record, flags};
+use amdgpu_ffi::profile::schema::{CommandBufferRecord, CommandKind, CommandRecord, QueueEventKind, Record, flags};
+use amdgpu_profile::metadata::CommandRecords;
+use amdgpu_profile::{EventInfo, FunctionRef};
 
 impl Program {
     /// The description of an execution.

@@ -34,17 +34,17 @@ use device_binaries::{BindArgs, Fixup};
 use hsa_abi::{HsaFenceScope, KernelDispatchPacket};
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::core::gpu::commands::Commands;
-use crate::core::gpu::kernargs::{Contents, StoredKernargs};
-use crate::core::gpu::streams::{Dialect, KernelState, Streams};
-use crate::core::program::arena::{Scratch, Storage};
-use crate::core::program::{Action, AddressSource, KernargBlock, KernargSource, Program, Recording, Step};
-use crate::core::queue::emitter::Order;
-use crate::core::queue::shared::Epochs;
-use crate::core::queue::{Queue, pm4};
-use crate::ffi::{Fallible, Result};
-use crate::ring::bytes_of;
+use crate::arena::{Scratch, Storage};
+use crate::{Action, AddressSource, KernargBlock, KernargSource, Program, Recording, Step};
+use amdgpu_ffi::{Fallible, Result};
+use amdgpu_gpu::Gpu;
+use amdgpu_gpu::commands::Commands;
+use amdgpu_gpu::kernargs::{Contents, StoredKernargs};
+use amdgpu_gpu::streams::{Dialect, KernelState, Streams};
+use amdgpu_queue::emitter::Order;
+use amdgpu_queue::shared::Epochs;
+use amdgpu_queue::{Queue, pm4};
+use amdgpu_ring::bytes_of;
 
 /// A recording as commands of the packet processor.
 #[derive(Debug)]
@@ -376,7 +376,7 @@ mod tests {
     use hsa_abi::{HsaSignal, PacketHeader};
 
     use super::*;
-    use crate::core::program::Span;
+    use crate::Span;
 
     const FIRST: KernelState = KernelState::for_tests(0x12_3456_7800, [0x11, 0x8c, 0x13], true, Some(0));
     const SECOND: KernelState = KernelState::for_tests(0x9a00, [0x21, 0x84, 0x13], true, Some(4));

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::core::queue::blocked::{Blocked, Releases};
-use crate::core::queue::deferred::{DeferredList, PendingSubmission};
-use crate::ffi::Status;
+use crate::blocked::{Blocked, Releases};
+use crate::deferred::{DeferredList, PendingSubmission};
+use amdgpu_ffi::Status;
 
 /// The submissions of a queue that are not in its rings.
 #[derive(Debug, Default)]

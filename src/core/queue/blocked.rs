@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::core::queue::deferred::Resumption;
-use crate::ffi::frontier::FrontierListening;
-use crate::ffi::pool::{NotificationRef, Observation, ReleaseListening};
-use crate::ffi::{Frontier, Listener, Result, Status};
+use crate::deferred::Resumption;
+use amdgpu_ffi::frontier::FrontierListening;
+use amdgpu_ffi::pool::{NotificationRef, Observation, ReleaseListening};
+use amdgpu_ffi::{Frontier, Listener, Result, Status};
 
 /// A submission that waits for memory.
 pub struct Blocked {

@@ -9,15 +9,15 @@
 //! ones. A host thread stops at the epoch that it waits for, because callbacks of later epochs may take locks that its
 //! caller holds. No callback runs under a lock of the driver.
 //!
-//! [`resume`]: crate::core::queue::resume
+//! [`resume`]: crate::resume
 
 use smallvec::SmallVec;
 
-use crate::core::queue::Queue;
-use crate::core::queue::groups::Seen;
-use crate::core::queue::record::{CompletionAction, Record};
-use crate::ffi::{Frontier, Status, zone};
-use crate::ring::completed_epoch;
+use crate::Queue;
+use crate::groups::Seen;
+use crate::record::{CompletionAction, Record};
+use amdgpu_ffi::{Frontier, Status, zone};
+use amdgpu_ring::completed_epoch;
 
 /// Performs the action of a submission that completed at `epoch` of `queue`.
 fn complete_action(action: CompletionAction, queue: &Queue, epoch: u64) {

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::core::queue::Queue;
-use crate::core::queue::epoch_wait::EpochWaits;
-use crate::core::queue::host_worker::HostTask;
-use crate::core::queue::operation::Operation;
-use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::signal_list::SignalList;
-use crate::ffi::{
+use crate::Queue;
+use crate::epoch_wait::EpochWaits;
+use crate::host_worker::HostTask;
+use crate::operation::Operation;
+use crate::retained::RetainedSet;
+use crate::signal_list::SignalList;
+use amdgpu_ffi::{
     Fallible, Listener, Result, Semaphore, SemaphoreList, SemaphoreRef, Status, Timepoint, fallible, zone,
 };
 
@@ -242,7 +242,7 @@ impl Deferred {
     /// Cancels the outstanding waits; the submission becomes ready with the failure CANCELLED.
     pub fn cancel(self: &Arc<Self>) {
         self.end_waits(|| {
-            Err(crate::ffi::status!(
+            Err(amdgpu_ffi::status!(
                 CANCELLED,
                 "the device was destroyed while the operation waited for its semaphores"
             ))
@@ -312,15 +312,15 @@ impl DeferredList {
 
 #[cfg(test)]
 mod tests {
-    use crate::ffi::{Code, iree, raw, status};
     use crate::testing::Rig;
+    use amdgpu_ffi::{Code, iree, raw, status};
 
     #[test]
     fn a_failed_wait_fails_the_submission_although_others_are_outstanding() {
         const SOON_NS: i64 = 10_000_000_000;
-        let rig = Rig::new();
+        let rig = Rig::open();
         let [early, failing, late, signaled] = [(); 4].map(|()| rig.semaphore());
-        rig.barrier(1, &[(&early, 1), (&failing, 1), (&late, 1)], &[(&signaled, 1)]).unwrap();
+        rig.barrier(&[(&early, 1), (&failing, 1), (&late, 1)], &[(&signaled, 1)]).unwrap();
         failing.borrow().fail(status!(ABORTED, "on purpose"));
         let soon = raw::iree_timeout_t { type_: raw::IREE_TIMEOUT_RELATIVE, nanos: SOON_NS };
         // SAFETY: the semaphore lives.

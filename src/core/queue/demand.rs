@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The ring space that an operation asks for, and the most that a queue has.
 
-use crate::ffi::{Result, Status};
+use amdgpu_ffi::{Result, Status};
 
 /// The ring space that the next part of an operation needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct Demand {
     /// Packets that the operation will write, exactly.
     pub packets: u32,
     /// Bytes of kernargs that it will take, each span rounded up to a multiple of
-    /// [`crate::ring::KERNARG_ALIGNMENT`].
+    /// [`amdgpu_ring::KERNARG_ALIGNMENT`].
     pub kernarg_bytes: u64,
     /// The submission will write a packet of PM4 commands.
     pub has_commands: bool,
@@ -44,7 +44,7 @@ impl RingLimits {
 
     #[cold]
     fn never_fits(&self, packets: u64, kernarg_bytes: u64) -> Status {
-        crate::ffi::status!(
+        amdgpu_ffi::status!(
             RESOURCE_EXHAUSTED,
             "the operation needs {packets} packets and {kernarg_bytes} bytes of kernargs in one piece, the queue has {} and {}; \
              raise --amdgpu_rs_aql_queue_capacity or --amdgpu_rs_kernarg_capacity",

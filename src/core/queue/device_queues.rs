@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::core::queue::Queue;
+use crate::Queue;
 
 /// The queues of a logical device, made when it first joins a device group. They stay until the device goes, so that a
 /// submission finds its queue without a lock and without a reference of its own.

@@ -5,7 +5,7 @@ use std::thread::ThreadId;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::core::queue::groups::Seen;
+use crate::groups::Seen;
 
 /// The drain of a queue. The thread that has begun it has the device groups known to the last drain, until it ends it.
 #[derive(Debug, Default)]

@@ -9,13 +9,13 @@ use hsa_abi::{
     HsaSignal, HsaSignalCondition, KernelDispatchPacket, PacketHeader,
 };
 
-use crate::core::gpu::{DeviceWait, Gpu, coherent};
-use crate::core::profile::LaunchInfo;
-use crate::core::queue::epoch_wait::QueueOrdering;
-use crate::core::queue::kernargs::{KernargCursor, Kernargs};
-use crate::core::queue::pm4;
-use crate::core::queue::trace::Trace;
-use crate::ring::{HeaderWord, KernargSpan, PacketBody, Reservation, body_of, body_of_dispatch, bytes_of};
+use crate::epoch_wait::QueueOrdering;
+use crate::kernargs::{KernargCursor, Kernargs};
+use crate::pm4;
+use crate::trace::Trace;
+use amdgpu_gpu::{DeviceWait, Gpu, coherent};
+use amdgpu_profile::LaunchInfo;
+use amdgpu_ring::{HeaderWord, KernargSpan, PacketBody, Reservation, body_of, body_of_dispatch, bytes_of};
 
 /// The order of a packet within its submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -323,7 +323,7 @@ impl<'ring> Emitter<'ring> {
     /// Writes the launch of the device library's patch kernel and, after it, the dispatch that the kernel completes
     /// with workgroup counts and publishes on the device. The dispatch's header stays INVALID here;
     /// [`Self::published_header`] is what the kernel stores, with the setup bits above it. Takes
-    /// [`crate::ring::KERNARG_ALIGNMENT`] bytes of kernargs.
+    /// [`amdgpu_ring::KERNARG_ALIGNMENT`] bytes of kernargs.
     pub fn patch_and_dispatch(
         &mut self,
         patch: &device_binaries::Launch<PatchDispatchArgs>,
@@ -475,7 +475,7 @@ impl<'ring> Emitter<'ring> {
 #[inline(always)]
 fn write_command(commands: &mut Option<KernargSpan>, command: &[u32]) -> (u64, u32) {
     let commands = commands.as_mut().expect("a GPU that takes PM4 commands has a ring for them");
-    let span = commands.take(crate::ring::KERNARG_ALIGNMENT);
+    let span = commands.take(amdgpu_ring::KERNARG_ALIGNMENT);
     let mut buffer = Kernargs::new(span, size_of_val(command));
     buffer.write(0, bytes_of(command));
     (buffer.address(), command.len() as u32)

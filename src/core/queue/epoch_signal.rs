@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use hsa_abi::{HsaSignal, HsaSignalCondition, HsaWaitState};
 
-use crate::ffi::Result;
-use crate::hsa;
-use crate::ring::{EPOCH_INITIAL_VALUE, epoch_threshold};
+use amdgpu_ffi::Result;
+use amdgpu_hsa as hsa;
+use amdgpu_ring::{EPOCH_INITIAL_VALUE, epoch_threshold};
 
 /// The value of the epoch signal of a lost queue that has ended. No packet that waits for one of its epochs starts.
 const NEVER: i64 = i64::MAX;
@@ -85,13 +85,11 @@ impl EpochSignal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Rig, queue};
+    use amdgpu_hsa::testing::library;
 
     #[test]
     fn an_epoch_is_complete_with_its_own_decrement() {
-        let rig = Rig::new();
-        let (queue, _semaphore) = queue(&rig);
-        let epochs = EpochSignal::new(queue.gpu().agent().library()).expect("a signal");
+        let epochs = EpochSignal::new(&library()).expect("a signal");
         epochs.signal().store(EPOCH_INITIAL_VALUE - 1);
         assert_eq!([1, 2].map(|epoch| epochs.is_complete(epoch)), [true, false]);
     }

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::ffi::{Frontier, MAX_QUEUES};
+use crate::epoch_wait::EpochWait;
+use amdgpu_ffi::{Frontier, MAX_QUEUES};
 
 /// The state from which a queue's frontiers are made.
 #[derive(Debug)]

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::ffi::frontier::FrontierListening;
-use crate::ffi::{Annotate, Code, Frontier, FrontierTracker, Listener, Result, Status, status};
+use amdgpu_ffi::frontier::FrontierListening;
+use amdgpu_ffi::{Annotate, Code, Frontier, FrontierTracker, Listener, Result, Status, status};
 
 /// Where the queue ordinal is in the axis of a queue (`iree/async/frontier.h`).
 const QUEUE_AXIS_SHIFT: u32 = 24;
@@ -254,7 +254,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffi::{Allocator, raw};
+    use amdgpu_ffi::{Allocator, raw};
 
     fn tracker(capacity: u32) -> FrontierTracker {
         let mut tracker = std::ptr::null_mut();
@@ -263,7 +263,7 @@ mod tests {
             let mut options = raw::iree_async_frontier_tracker_options_default();
             options.axis_table_capacity = capacity;
             let allocator = Allocator::system().to_raw();
-            crate::ffi::iree!(raw::iree_async_frontier_tracker_create(options, allocator, &raw mut tracker)).unwrap();
+            amdgpu_ffi::iree!(raw::iree_async_frontier_tracker_create(options, allocator, &raw mut tracker)).unwrap();
             FrontierTracker::from_owned(tracker).unwrap()
         }
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Host calls: functions of the application that queues order (`iree_hal_device_queue_host_call`).
 
-use crate::core::queue::signal_list::SignalList;
-use crate::core::queue::trace::host::HostTrace;
-use crate::ffi::host_call::HostFunction;
-use crate::ffi::{Code, Status, WeakDevice, status};
+use crate::signal_list::SignalList;
+use crate::trace::host::HostTrace;
+use amdgpu_ffi::host_call::HostFunction;
+use amdgpu_ffi::{Code, Status, WeakDevice, status};
 
 /// A call to be made on the host worker. While it waits for its semaphores it does not keep the device alive: the
 /// release of the device cancels it.

@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::core::queue::host_call::HostCall;
-use crate::core::queue::signal_list::SignalList;
-use crate::ffi::{Result, fallible, thread, zone};
+use crate::host_call::HostCall;
+use crate::signal_list::SignalList;
+use amdgpu_ffi::{Result, fallible, thread, zone};
 
 /// Tasks that run at a time while tasks end.
 const WIDTH: usize = 16;

@@ -4,8 +4,8 @@
 use device_binaries::{CopyArgs, DeviceShape, UPDATE_PAYLOAD_OFFSET};
 use hsa_abi::KernelDispatchPacket;
 
-use crate::core::gpu::Gpu;
-use crate::ring::{KERNARG_ALIGNMENT, KernargSpan, bytes_of};
+use amdgpu_gpu::Gpu;
+use amdgpu_ring::{KERNARG_ALIGNMENT, KernargSpan, bytes_of};
 
 /// One span of kernargs being filled.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl KernargCursor {
     /// Takes the next `length` bytes, aligned to [`KERNARG_ALIGNMENT`].
     ///
     /// # Panics
-    /// When the part's [`Demand`](crate::core::queue::demand::Demand) asked for less.
+    /// When the part's [`Demand`](crate::demand::Demand) asked for less.
     #[inline(always)]
     pub fn take(&mut self, length: usize) -> Kernargs {
         Kernargs::new(self.0.take((length as u64).next_multiple_of(KERNARG_ALIGNMENT)), length)

@@ -16,6 +16,9 @@
 //! Plain data is below the parts, completion and submission are above the queue (`docs/design/submission.md`,
 //! "Modules").
 
+// Messages go out through `amdgpu_ffi::messages` alone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod backlog;
 pub mod blocked;
 pub mod complete;
@@ -44,6 +47,8 @@ pub mod shared;
 pub mod signal_list;
 mod signals;
 pub mod submit;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod threads;
 pub mod timeline;
 pub mod trace;
@@ -57,23 +62,25 @@ use std::time::Duration;
 
 use hsa_abi::HsaSignal;
 
-use crate::core::gpu::Gpu;
-use crate::core::queue::backlog::Backlog;
-use crate::core::queue::deferred::PendingSubmission;
-use crate::core::queue::demand::{Demand, RingLimits};
-use crate::core::queue::drain::Drain;
-use crate::core::queue::epoch_signal::EpochSignal;
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::frontier::QueueFrontier;
-use crate::core::queue::host_worker::HostTask;
-use crate::core::queue::rings::Rings;
-use crate::core::queue::shared::{DeviceShared, Epochs};
-use crate::core::queue::signal_list::SignalList;
-use crate::core::queue::trace::TracePool;
-use crate::core::queue::vec_pool::VecPools;
-use crate::core::queue::wakeup::Wakeup;
-use crate::ffi::{Frontier, Result, Status};
-use crate::hsa;
+use crate::backlog::Backlog;
+use crate::deferred::PendingSubmission;
+use crate::demand::{Demand, RingLimits};
+use crate::drain::Drain;
+use crate::epoch_signal::EpochSignal;
+use crate::epoch_wait::EpochWait;
+use crate::frontier::QueueFrontier;
+use crate::host_worker::HostTask;
+use crate::rings::Rings;
+use crate::shared::{DeviceShared, Epochs};
+use crate::signal_list::SignalList;
+use crate::trace::TracePool;
+use crate::vec_pool::VecPools;
+use crate::wakeup::Wakeup;
+use amdgpu_ffi::{Frontier, Result, Status};
+use amdgpu_gpu::Gpu;
+use amdgpu_gpu::options::Options;
+use amdgpu_hsa as hsa;
+use amdgpu_ring::KERNARG_ALIGNMENT;
 
 pub use rings::Submission;
 
@@ -116,6 +123,19 @@ pub struct QueueParams {
     pub notification_capacity: u32,
     /// Bytes of the largest vector that is kept for reuse by later operations.
     pub recycle_limit: usize,
+}
+
+impl QueueParams {
+    /// The parameters that `options` give to the queue `ordinal`.
+    pub fn new(ordinal: u32, options: &Options) -> Self {
+        Self {
+            ordinal,
+            aql_capacity: options.aql_queue_capacity,
+            kernarg_capacity: u64::from(options.kernarg_capacity) * KERNARG_ALIGNMENT,
+            notification_capacity: options.notification_capacity,
+            recycle_limit: options.host_block_pool_small_size,
+        }
+    }
 }
 
 impl Queue {
@@ -221,7 +241,7 @@ impl Queue {
     /// The error for a submission that is not accepted.
     #[cold]
     fn refusal(&self) -> Status {
-        let stopped = || crate::ffi::status!(FAILED_PRECONDITION, "the queue has stopped: its device was destroyed");
+        let stopped = || amdgpu_ffi::status!(FAILED_PRECONDITION, "the queue has stopped: its device was destroyed");
         self.check_not_lost().err().unwrap_or_else(stopped)
     }
 
@@ -253,7 +273,7 @@ impl Queue {
     /// Ends the waits of all blocked submissions if the device is lost or going away.
     pub fn end_blocked(&self) {
         let cancelled = || {
-            crate::ffi::status!(CANCELLED, "the device was destroyed while queue_alloca waited for memory of its pool")
+            amdgpu_ffi::status!(CANCELLED, "the device was destroyed while queue_alloca waited for memory of its pool")
         };
         let failure = self.check_not_lost().err().or_else(|| self.is_stopping().then(cancelled));
         if let Some(failure) = failure {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The interface of queue operations to the submission path.
 
-use crate::core::gpu::Gpu;
-use crate::core::profile::EventInfo;
-use crate::core::profile::session::Session;
-use crate::core::queue::Queue;
-use crate::core::queue::deferred::Resumption;
-use crate::core::queue::demand::Demand;
-use crate::core::queue::emitter::{Emitter, SinglePacket, SinglePacketSpace};
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::record::CompletionAction;
-use crate::core::queue::retained::RetainedSet;
-use crate::ffi::Result;
+use crate::Queue;
+use crate::deferred::Resumption;
+use crate::demand::Demand;
+use crate::emitter::{Emitter, SinglePacket, SinglePacketSpace};
+use crate::epoch_wait::EpochWait;
+use crate::record::CompletionAction;
+use crate::retained::RetainedSet;
+use amdgpu_ffi::Result;
+use amdgpu_gpu::Gpu;
+use amdgpu_profile::EventInfo;
+use amdgpu_profile::session::Session;
 
 /// The result of [`Operation::plan`].
 pub enum Planned {

@@ -8,7 +8,7 @@ use std::mem::offset_of;
 use hsa_abi::compute::{COMPUTE_SHADER_EN, CS_W32_EN, FORCE_START_AT_000};
 use hsa_abi::{AmdSignal, HsaSignal};
 
-use crate::core::gpu::streams::Dialect;
+use amdgpu_gpu::streams::Dialect;
 
 const DISPATCH_DIRECT: u32 = 0x15;
 const WRITE_DATA: u32 = 0x37;

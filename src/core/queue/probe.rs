@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use hsa_abi::{HsaSignalCondition, HsaWaitState};
 
-use crate::core::gpu::Gpu;
-use crate::core::queue::emitter::SinglePacket;
-use crate::core::queue::epoch_wait::QueueOrdering;
-use crate::ffi::{Code, Result, Status};
-use crate::hsa;
-use crate::ring::{AqlMemory, AqlRing};
+use crate::emitter::SinglePacket;
+use crate::epoch_wait::QueueOrdering;
+use amdgpu_ffi::{Code, Result, Status};
+use amdgpu_gpu::Gpu;
+use amdgpu_hsa as hsa;
+use amdgpu_ring::{AqlMemory, AqlRing};
 
 /// How long a packet that waits for nothing may take on a queue of its own. It needs no compute unit; where there are
 /// more queues than the hardware has places for, they take turns of some milliseconds.

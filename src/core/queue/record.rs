@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The completion record of a submission: plain data that the submission writes and the completion reads.
 
-use crate::core::memory::transient::Transient;
-use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::signal_list::SignalList;
-use crate::core::queue::trace::Trace;
-use crate::ffi::HalRef;
+use crate::retained::RetainedSet;
+use crate::signal_list::SignalList;
+use crate::trace::Trace;
+use amdgpu_ffi::HalRef;
+use amdgpu_memory::transient::Transient;
 
 /// The action of a submission at its completion, before its semaphores advance.
 #[derive(Debug)]

@@ -6,14 +6,14 @@
 //! to stop. It resumes submissions, fails the work in flight on a lost device, and ends the queue's threads when it has
 //! stopped. Semaphores that it fails may call back into the application; no callback runs under a lock of the driver's.
 //!
-//! [`Wakeup`]: crate::core::queue::wakeup::Wakeup
+//! [`Wakeup`]: crate::wakeup::Wakeup
 
 use std::collections::LinkedList;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::queue::complete::{self, DrainGuard};
-use crate::core::queue::{Queue, submit};
+use crate::complete::{self, DrainGuard};
+use crate::{Queue, submit};
 
 /// The interval for checks of a full ring when nothing is in flight whose completion would call the thread: the packet
 /// processor may free the slots of the last packets after it has signaled them.

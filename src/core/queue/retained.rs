@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The objects that submissions keep alive until they are complete.
 
-use crate::core::queue::vec_pool::VecPools;
-use crate::ffi::{Resource, Result};
+use crate::vec_pool::VecPools;
+use amdgpu_ffi::{Resource, Result};
 
 /// The number of objects that need no memory of their own.
 const INLINE: usize = 6;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::core::gpu::{DeviceWait, Gpu};
-use crate::core::queue::demand::RingLimits;
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::record::{Record, RingEnds};
-use crate::ffi::fallible::exhausted;
-use crate::ffi::{MAX_QUEUES, Result};
-use crate::hsa;
-use crate::ring::{AqlMemory, AqlRing, EpochProducer, EpochRing, KERNARG_ALIGNMENT, KernargReclaimer, KernargRing};
+use crate::demand::RingLimits;
+use crate::epoch_wait::EpochWait;
+use crate::record::{Record, RingEnds};
+use amdgpu_ffi::fallible::exhausted;
+use amdgpu_ffi::{MAX_QUEUES, Result};
+use amdgpu_gpu::{DeviceWait, Gpu};
+use amdgpu_hsa as hsa;
+use amdgpu_ring::{AqlMemory, AqlRing, EpochProducer, EpochRing, KERNARG_ALIGNMENT, KernargReclaimer, KernargRing};
 
 /// Bytes of the ring of PM4 commands: enough for many waits for every other queue.
 const COMMAND_CAPACITY: u64 = 64 << 10;
@@ -165,7 +165,7 @@ impl Rings {
 /// The memory has `capacity` bytes, a power of two, outlives the ring, and nobody else uses it.
 unsafe fn ring_over(memory: &hsa::Allocation, capacity: u64) -> Result<KernargRing> {
     let base = NonNull::new(memory.as_ptr())
-        .ok_or_else(|| crate::ffi::status!(RESOURCE_EXHAUSTED, "the memory of a queue's ring has no address"))?;
+        .ok_or_else(|| amdgpu_ffi::status!(RESOURCE_EXHAUSTED, "the memory of a queue's ring has no address"))?;
     // SAFETY: the caller's promise; HSA's allocations are page-aligned, and this one's agents have access.
     Ok(unsafe { KernargRing::new(base, capacity) })
 }

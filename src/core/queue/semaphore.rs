@@ -14,12 +14,12 @@ use std::sync::{Arc, Weak};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-use crate::core::queue::Queue;
-use crate::core::queue::complete::{self, DrainGuard};
-use crate::core::queue::device_queues::DeviceQueues;
-use crate::core::queue::last_signal::LastSignal;
-use crate::core::queue::timeline::{Timeline, Waiter};
-use crate::ffi::{
+use crate::Queue;
+use crate::complete::{self, DrainGuard};
+use crate::device_queues::DeviceQueues;
+use crate::last_signal::LastSignal;
+use crate::timeline::{Timeline, Waiter};
+use amdgpu_ffi::{
     Allocator, Blocks, Borrowed, FRONTIER_CAPACITY, HalObject, HalRef, Home, Result, Semaphore, TIME_INFINITE_FUTURE,
     Timepoint, WaitFlags, iree, raw, status, thunk, vtable,
 };
@@ -144,7 +144,7 @@ impl DeviceSemaphore {
         proactor: Borrowed<'_, raw::iree_async_proactor_t>,
         initial_value: u64,
     ) -> Result<HalRef<Self>> {
-        if initial_value > crate::ffi::SEMAPHORE_MAX_VALUE {
+        if initial_value > amdgpu_ffi::SEMAPHORE_MAX_VALUE {
             return Err(status!(OUT_OF_RANGE, "semaphores cannot start at {initial_value}"));
         }
         // SAFETY: the closure initialises every field; the frontier has as much room as the capacity says, and no

@@ -5,15 +5,15 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::core::profile::Profiler;
-use crate::core::queue::groups::Groups;
-use crate::core::queue::host_worker::HostWorker;
-use crate::core::queue::record::Record;
-use crate::core::queue::wakeup::Wakeup;
-use crate::ffi::{Status, pool};
-use crate::hsa;
-use crate::ring::{EpochRing, completed_epoch};
+use crate::groups::Groups;
+use crate::host_worker::HostWorker;
+use crate::record::Record;
+use crate::wakeup::Wakeup;
+use amdgpu_ffi::{Status, pool};
+use amdgpu_gpu::Gpu;
+use amdgpu_hsa as hsa;
+use amdgpu_profile::Profiler;
+use amdgpu_ring::{EpochRing, completed_epoch};
 
 /// The state shared by all queues of a logical device.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use crate::ffi::{Result, Semaphore, SemaphoreList, SemaphoreRef, Status, fallible};
+use amdgpu_ffi::{Result, Semaphore, SemaphoreList, SemaphoreRef, Status, fallible};
 
 /// Semaphores, retained, and the payloads they are to reach. If dropped before they were signaled or failed, it fails
 /// them: lost work must not leave waiters behind.
@@ -98,7 +98,7 @@ impl SignalList {
 impl Drop for SignalList {
     fn drop(&mut self) {
         for (semaphore, _) in self.drain() {
-            semaphore.borrow().fail(crate::ffi::status!(CANCELLED, "the operation was dropped before it ran"));
+            semaphore.borrow().fail(amdgpu_ffi::status!(CANCELLED, "the operation was dropped before it ran"));
         }
     }
 }
@@ -106,17 +106,16 @@ impl Drop for SignalList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffi::Code;
     use crate::testing::{List, Rig};
+    use amdgpu_ffi::Code;
 
     #[test]
     fn work_that_is_dropped_fails_its_semaphores() {
-        let rig = Rig::new();
+        let rig = Rig::open();
         let semaphore = rig.semaphore();
-        let list = List::new(&[(&semaphore, 1)]);
-        let list = list.raw();
-        // SAFETY: the list and its semaphore live as long as this.
-        let list = unsafe { SemaphoreList::from_raw(&list) }.unwrap();
+        let points = [(&semaphore, 1)];
+        let list = List::new(&points);
+        let list = list.get();
         SignalList::retain(list).unwrap().release_unsignaled();
         assert_eq!(semaphore.borrow().query().unwrap(), 0, "whoever forgets them leaves them to somebody else");
         drop(SignalList::retain(list).unwrap());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The semaphores that a submission signals, as its caller lends them or as they are retained for later.
 
-use crate::core::queue::signal_list::SignalList;
-use crate::core::queue::{Queue, semaphore};
-use crate::ffi::{Semaphore, SemaphoreList, Status};
+use crate::signal_list::SignalList;
+use crate::{Queue, semaphore};
+use amdgpu_ffi::{Semaphore, SemaphoreList, Status};
 
 /// The semaphores that a submission signals: the caller's list, or a retained one if the submission is resumed later.
 pub(super) trait Signals {

@@ -8,20 +8,20 @@
 
 use std::sync::Arc;
 
-use crate::core::gpu::{Gpu, coherent};
-use crate::core::queue::deferred::{Deferred, PendingSubmission, Resumption, RingWaiter, Work};
-use crate::core::queue::emitter::{Emitter, SinglePacketSpace};
-use crate::core::queue::epoch_wait::{EpochWaits, QueueOrdering};
-use crate::core::queue::host_worker::HostTask;
-use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
-use crate::core::queue::record::{Record, RingEnds};
-use crate::core::queue::retained::RetainedSet;
-use crate::core::queue::signal_list::SignalList;
-use crate::core::queue::signals::Signals;
-use crate::core::queue::trace::traced::Traced;
-use crate::core::queue::{Queue, Submission, waits};
-use crate::ffi::{Result, SemaphoreList, Status, fallible, zone};
-use crate::ring::{AqlRoom, HeaderWord, KERNARG_ALIGNMENT, PacketBody, Vacancy, epoch_threshold};
+use crate::deferred::{Deferred, PendingSubmission, Resumption, RingWaiter, Work};
+use crate::emitter::{Emitter, SinglePacketSpace};
+use crate::epoch_wait::{EpochWaits, QueueOrdering};
+use crate::host_worker::HostTask;
+use crate::operation::{Operation, Planned, Progress, Submit};
+use crate::record::{Record, RingEnds};
+use crate::retained::RetainedSet;
+use crate::signal_list::SignalList;
+use crate::signals::Signals;
+use crate::trace::traced::Traced;
+use crate::{Queue, Submission, waits};
+use amdgpu_ffi::{Result, SemaphoreList, Status, fallible, zone};
+use amdgpu_gpu::{Gpu, coherent};
+use amdgpu_ring::{AqlRoom, HeaderWord, KERNARG_ALIGNMENT, PacketBody, Vacancy, epoch_threshold};
 
 /// The state of an operation that the submission path could not submit as a whole.
 enum SubmitError<S> {
@@ -464,7 +464,7 @@ fn closed(queue: &Queue) -> Status {
     if queue.failure().is_some() {
         queue.inactivate();
     }
-    let stopped = || crate::ffi::status!(FAILED_PRECONDITION, "the queue has stopped");
+    let stopped = || amdgpu_ffi::status!(FAILED_PRECONDITION, "the queue has stopped");
     queue.check_alive().err().unwrap_or_else(stopped)
 }
 

@@ -2,58 +2,53 @@
 //! Submissions that fail amid their parts.
 
 use std::ffi::c_void;
-use std::ptr::null_mut;
 use std::sync::Mutex;
 
 use super::*;
-use crate::core::operations::transfer::Barrier;
-use crate::core::profile::EventInfo;
-use crate::core::profile::session::Session;
-use crate::core::queue::demand::Demand;
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::record::CompletionAction;
-use crate::ffi::profile::schema::QueueEventKind;
-use crate::ffi::{BufferHandle, Resource, iree, raw, status};
-use crate::testing::{self, List, Rig, params};
+use crate::demand::Demand;
+use crate::epoch_wait::EpochWait;
+use crate::record::CompletionAction;
+use crate::testing::{Barrier, List, Rig, wait};
+use amdgpu_ffi::profile::schema::QueueEventKind;
+use amdgpu_ffi::{Allocator, Code, Frontier, HalObject, HalRef, Header, Resource, raw, status, thunk};
+use amdgpu_profile::EventInfo;
+use amdgpu_profile::session::Session;
 
-/// The first queue of the rig's device, idle.
+/// The queue of `rig`, idle after its first epoch.
 fn queue(rig: &Rig) -> Arc<Queue> {
-    let (queue, _) = testing::queue(rig);
-    queue.wait_until_drained();
-    queue
+    let semaphore = rig.semaphore();
+    rig.barrier(&[], &[(&semaphore, 1)]).unwrap();
+    wait(&semaphore, 1).unwrap();
+    rig.queue().wait_until_drained();
+    rig.queue().clone()
 }
 
-/// Records if the hardware of a queue was stopped when a buffer was destroyed.
-struct Witness {
+/// An object that packets may use. At its end it notes if the hardware of its queue was stopped.
+#[repr(C)]
+struct Kept {
+    header: Header,
     queue: Arc<Queue>,
-    was_stopped: Mutex<Option<bool>>,
+    was_stopped: Arc<Mutex<Option<bool>>>,
 }
 
-unsafe extern "C" fn note_end(witness: *mut c_void, _buffer: *mut raw::iree_hal_buffer_t) {
-    // SAFETY: the witness lives until the test ends.
-    let witness = unsafe { &*witness.cast::<Witness>() };
-    *witness.was_stopped.lock().unwrap() = Some(witness.queue.inactivated.is_completed());
+static VTABLE: raw::iree_hal_event_vtable_t = raw::iree_hal_event_vtable_t { destroy: thunk::destroy::<Kept, _>() };
+
+// SAFETY: repr(C), the header is first, VTABLE is used here only.
+unsafe impl HalObject for Kept {
+    type Raw = raw::iree_hal_event_t;
+
+    fn vtable() -> *const c_void {
+        (&raw const VTABLE).cast()
+    }
+
+    fn host_allocator(&self) -> Allocator {
+        Allocator::system()
+    }
 }
 
-/// Memory whose end calls `witness`.
-fn memory(rig: &Rig, bytes: &mut [u64], witness: &Witness) -> BufferHandle {
-    let mut buffer = null_mut();
-    // SAFETY: the bytes and the witness outlive the buffer; the result goes to a local, with its reference.
-    unsafe {
-        let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
-        external.type_ = raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_HOST_ALLOCATION;
-        external.size = size_of_val(bytes);
-        external.handle.host_allocation.ptr = bytes.as_mut_ptr().cast();
-        let usage = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
-        let host = raw::IREE_HAL_MEMORY_TYPE_HOST_LOCAL | raw::IREE_HAL_MEMORY_TYPE_DEVICE_VISIBLE;
-        let release = raw::iree_hal_buffer_release_callback_t {
-            fn_: Some(note_end),
-            user_data: (&raw const *witness).cast_mut().cast(),
-        };
-        let (allocator, params) = (rig.allocator(), params(host, usage));
-        iree!(raw::iree_hal_allocator_import_buffer(allocator, params, &raw mut external, release, &raw mut buffer))
-            .unwrap();
-        BufferHandle::from_owned(buffer).unwrap()
+impl Drop for Kept {
+    fn drop(&mut self) {
+        *self.was_stopped.lock().unwrap() = Some(self.queue.inactivated.is_completed());
     }
 }
 
@@ -95,15 +90,14 @@ impl Submit for Unlucky {
 
 #[test]
 fn a_lost_device_is_stopped_before_memory_goes_that_its_packets_may_use() {
-    let rig = Rig::new();
-    let witness = Witness { queue: queue(&rig), was_stopped: Mutex::default() };
-    let mut bytes = vec![0; 1024];
-    let kept = memory(&rig, &mut bytes, &witness).into_resource();
-    let unlucky = Unlucky(Mutex::new(Some(kept)));
-    let refused = submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || unlucky).unwrap_err();
-    assert_eq!(refused.code(), crate::ffi::Code::DATA_LOSS);
-    assert_eq!(*witness.was_stopped.lock().unwrap(), Some(true));
-    drop(submit(&witness.queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || Barrier));
+    let rig = Rig::open();
+    let (queue, was_stopped) = (queue(&rig), Arc::<Mutex<Option<bool>>>::default());
+    let kept = Kept { header: Header::new::<Kept>(), queue: queue.clone(), was_stopped: was_stopped.clone() };
+    let unlucky = Unlucky(Mutex::new(Some(HalRef::new(kept).unwrap().into_resource())));
+    let refused = submit(&queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || unlucky).unwrap_err();
+    assert_eq!(refused.code(), Code::DATA_LOSS);
+    assert_eq!(*was_stopped.lock().unwrap(), Some(true));
+    drop(submit(&queue, SemaphoreList::EMPTY, SemaphoreList::EMPTY, || Barrier));
 }
 
 /// An operation that does not become packets.
@@ -150,30 +144,28 @@ impl Submit for Faulty {
 
 #[test]
 fn signals_of_what_is_refused_are_untouched_however_many() {
-    let rig = Rig::new();
+    let rig = Rig::open();
     let queue = queue(&rig);
     for count in 1..=4 {
         let semaphores: Vec<_> = (0..count).map(|_| rig.semaphore()).collect();
         let signals: Vec<_> = semaphores.iter().map(|semaphore| (semaphore, 1)).collect();
         let list = List::new(&signals);
-        let list = list.raw();
-        // SAFETY: the list and its semaphores live as long as this.
-        let list = unsafe { SemaphoreList::from_raw(&list) }.unwrap();
+        let list = list.get();
         let refused = submit(&queue, SemaphoreList::EMPTY, list, || Faulty::Impossible).unwrap_err();
-        assert_eq!(refused.code(), crate::ffi::Code::INVALID_ARGUMENT);
+        assert_eq!(refused.code(), Code::INVALID_ARGUMENT);
         for semaphore in &semaphores {
             assert_eq!(semaphore.borrow().query().unwrap(), 0, "of {count}");
         }
         submit(&queue, SemaphoreList::EMPTY, list, || Barrier).unwrap();
         for semaphore in &semaphores {
-            testing::wait(semaphore, 1).unwrap();
+            wait(semaphore, 1).unwrap();
         }
     }
 }
 
 #[test]
 fn a_submission_that_panics_takes_no_epoch() {
-    let rig = Rig::new();
+    let rig = Rig::open();
     let queue = queue(&rig);
     let none = SemaphoreList::EMPTY;
     let submission = std::panic::AssertUnwindSafe(|| submit(&queue, none, none, || Faulty::Careless));
@@ -183,9 +175,9 @@ fn a_submission_that_panics_takes_no_epoch() {
 
 #[test]
 fn a_frontier_of_many_queues_is_whole() {
-    let rig = Rig::new();
+    let rig = Rig::open();
     let queue = queue(&rig);
-    let axes = |frontier: crate::ffi::Frontier| frontier.entries().map(|(_, epoch)| epoch).collect::<Vec<_>>();
+    let axes = |frontier: Frontier| frontier.entries().map(|(_, epoch)| epoch).collect::<Vec<_>>();
     assert_eq!(queue.single_entry_frontier(&[]), Some((queue.axis(), 1)));
     {
         let mut submission = queue.rings.lock();

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crate::core::queue::{Queue, complete, resume};
-use crate::ffi::{Result, thread, thunk};
-use crate::hsa;
+use crate::{Queue, complete, resume};
+use amdgpu_ffi::{Result, thread, thunk};
+use amdgpu_hsa as hsa;
 
 /// Starts the completion thread and the submission thread of `queue`. Both hold `listener` until they end. Returns the
 /// handle of the submission thread, which ends last.
@@ -15,7 +15,7 @@ use crate::hsa;
 /// RESOURCE_EXHAUSTED; no thread is left behind.
 pub fn start(queue: &Arc<Queue>, listener: Arc<hsa::FaultListener>) -> Result<JoinHandle<()>> {
     start_both(queue, listener).map_err(|error| {
-        crate::ffi::status!(RESOURCE_EXHAUSTED, "starting the threads of queue {}: {error}", queue.ordinal())
+        amdgpu_ffi::status!(RESOURCE_EXHAUSTED, "starting the threads of queue {}: {error}", queue.ordinal())
     })
 }
 

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::core::queue::Queue;
-use crate::core::queue::device_queues::DeviceQueues;
-use crate::core::queue::last_signal::{LastSignal, LastSignalCell};
-use crate::ffi::{Listener, Result, Timepoint};
+use crate::Queue;
+use crate::device_queues::DeviceQueues;
+use crate::last_signal::{LastSignal, LastSignalCell};
+use amdgpu_ffi::{Listener, Result, Timepoint};
 
 /// The driver's part of a semaphore: its newest submission.
 #[derive(Debug)]
@@ -93,12 +93,12 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::queue::semaphore::timeline;
+    use crate::semaphore::timeline;
     use crate::testing::Rig;
 
     #[test]
     fn a_payload_is_brought_by_the_submission_that_promised_it() {
-        let rig = Rig::new();
+        let rig = Rig::open();
         let semaphore = rig.semaphore();
         let timeline = timeline(semaphore.borrow()).unwrap();
         for (epoch, value) in [(5, 1), (7, 3), (6, 2)] {

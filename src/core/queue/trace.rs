@@ -11,14 +11,14 @@ use std::sync::Arc;
 use hsa_abi::{AmdPm4IbPacket, HsaSignal};
 use parking_lot::Mutex;
 
-use crate::core::gpu::Gpu;
-use crate::core::profile::session::{DISPATCHES, Session};
-use crate::core::profile::{EventInfo, LaunchInfo, Profiler, counters, thread_traces};
-use crate::core::queue::record::CompletionAction;
-use crate::core::queue::trace::packets::{Launched, Packets};
-use crate::ffi::profile::schema::{ProfileData, QueueEventKind};
-use crate::ffi::profile::{Stream, host_time};
-use crate::ffi::{Code, Status};
+use crate::record::CompletionAction;
+use crate::trace::packets::{Launched, Packets};
+use amdgpu_ffi::profile::schema::{ProfileData, QueueEventKind};
+use amdgpu_ffi::profile::{Stream, host_time};
+use amdgpu_ffi::{Code, Status};
+use amdgpu_gpu::Gpu;
+use amdgpu_profile::session::{DISPATCHES, Session};
+use amdgpu_profile::{EventInfo, LaunchInfo, Profiler, counters, thread_traces};
 
 /// The record that a session makes of one operation. It owns the completion signals of the operation's packets and
 /// lives until these are complete. Each use decrements a signal; nobody looks at its value, only at its times. Traces

@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 
-use crate::ffi::{Fallible, Resource, Result};
+use amdgpu_ffi::{Fallible, Resource, Result};
 
 /// Unused vectors, for operations that need more room than they have in themselves.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl VecPools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::gpu::options::Options;
+    use amdgpu_gpu::options::Options;
 
     #[test]
     fn vectors_are_kept_up_to_the_size_that_the_knob_says() {

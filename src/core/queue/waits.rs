@@ -2,12 +2,12 @@
 //! How a submission waits for its semaphores: not at all, by a packet in front of it, or by deferral until the host
 //! sees them reached.
 
-use crate::core::queue::Queue;
-use crate::core::queue::epoch_wait::{EpochWait, EpochWaits, QueueOrdering};
-use crate::core::queue::last_signal::LastSignal;
-use crate::core::queue::semaphore::{payload, payload_and_timeline};
-use crate::core::queue::timeline::Timeline;
-use crate::ffi::{Result, Semaphore, SemaphoreList, zone};
+use crate::Queue;
+use crate::epoch_wait::{EpochWait, EpochWaits, QueueOrdering};
+use crate::last_signal::LastSignal;
+use crate::semaphore::{payload, payload_and_timeline};
+use crate::timeline::Timeline;
+use amdgpu_ffi::{Result, Semaphore, SemaphoreList, zone};
 
 /// Resolves `waits` for a submission to `queue` at this moment. If the submission can go to the ring now, adds the
 /// packets that it needs in front to `epochs` and returns its ordering. Returns none if only the host can see one of

@@ -3,13 +3,13 @@
 
 use smallvec::SmallVec;
 
-use crate::core::profile::memory::PoolTrace;
-use crate::core::queue::Queue;
-use crate::core::queue::blocked::Blocked;
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::operation::Planned;
-use crate::ffi::pool::{Observation, Pool, Reservation};
-use crate::ffi::{Frontier, Result};
+use amdgpu_ffi::pool::{Observation, Pool, Reservation};
+use amdgpu_ffi::{Frontier, Result};
+use amdgpu_profile::memory::PoolTrace;
+use amdgpu_queue::Queue;
+use amdgpu_queue::blocked::Blocked;
+use amdgpu_queue::epoch_wait::EpochWait;
+use amdgpu_queue::operation::Planned;
 
 /// The position of an allocation in the order of its device's queues.
 pub struct Position {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Session;
-use crate::core::gpu::Gpu;
-use crate::core::profile::log::Taken;
-use crate::core::profile::metadata;
-use crate::core::profile::thread_traces::Artifact;
-use crate::ffi::profile::schema::{
+use crate::log::Taken;
+use crate::metadata;
+use crate::thread_traces::Artifact;
+use amdgpu_ffi::profile::schema::{
     DispatchEvent, Endpoint, ProfileData, QueueDeviceEvent, Record, RelationshipKind, RelationshipRecord,
 };
-use crate::ffi::profile::{Chunk, ContentType, ProfileSink, Stream};
-use crate::ffi::{Code, Result, status};
+use amdgpu_ffi::profile::{Chunk, ContentType, ProfileSink, Stream};
+use amdgpu_ffi::{Code, Result, status};
+use amdgpu_gpu::Gpu;
 
 impl Session {
     fn chunk(&self, content: ContentType) -> Chunk<'_> {

@@ -2,16 +2,16 @@
 //! The conversion of a command's buffers and binding-table slots to their recorded forms: addresses, table places,
 //! template words.
 
-use crate::core::memory::transient::Transient;
-use crate::core::memory::{Location, locate, own_address};
-use crate::core::operations::transfer::check_span;
-use crate::core::program::AddressSource;
-use crate::core::program::arena::Storage;
-use crate::core::program::recorder::Recorder;
-use crate::ffi::{
+use crate::AddressSource;
+use crate::arena::Storage;
+use crate::recorder::Recorder;
+use amdgpu_ffi::{
     Borrowed, Buffer, BufferRef, BufferRefs, Fallible, HalRef, HalResource, Resource, Result, Status, WHOLE_BUFFER,
     retain, status,
 };
+use amdgpu_memory::transient::Transient;
+use amdgpu_memory::{Location, locate, own_address};
+use amdgpu_operations::transfer::check_span;
 
 /// The number of last retained objects that are compared with a new one.
 const LOOK_BACK: usize = 8;

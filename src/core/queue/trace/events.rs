@@ -3,14 +3,14 @@
 
 use super::Trace;
 use super::packets::Launched;
-use crate::core::gpu::Gpu;
-use crate::core::profile::regions::{self, HostClock};
-use crate::core::profile::{LaunchInfo, Profiler};
-use crate::ffi::profile::host_time;
-use crate::ffi::profile::schema::{
+use amdgpu_ffi::profile::host_time;
+use amdgpu_ffi::profile::schema::{
     DependencyStrategy, DispatchEvent, HostExecutionEvent, ProfileData, QueueDeviceEvent, QueueEvent, Record, flags,
 };
-use crate::ffi::{Code, Result, status, tracing};
+use amdgpu_ffi::{Code, Result, status, tracing};
+use amdgpu_gpu::Gpu;
+use amdgpu_profile::regions::{self, HostClock};
+use amdgpu_profile::{LaunchInfo, Profiler};
 
 impl Trace {
     /// Logs that the operation was submitted, and, if it was started, its span until now.

@@ -2,10 +2,10 @@
 //! Traces of operations that run on host threads.
 
 use super::Trace;
-use crate::core::profile::EventInfo;
-use crate::core::queue::Queue;
-use crate::ffi::Code;
-use crate::ffi::profile::host_time;
+use crate::Queue;
+use amdgpu_ffi::Code;
+use amdgpu_ffi::profile::host_time;
+use amdgpu_profile::EventInfo;
 
 /// The trace of an operation that runs on a host thread, if it is profiled.
 #[derive(Debug, Default)]

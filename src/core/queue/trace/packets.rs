@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use hsa_abi::HsaSignal;
 
-use crate::core::profile::counters::Count;
-use crate::core::profile::pool::Pooled;
-use crate::core::profile::session::Session;
-use crate::core::profile::{FunctionRef, LaunchInfo, counters, thread_traces};
-use crate::core::queue::demand::{Demand, RingLimits};
-use crate::ffi::Status;
-use crate::hsa;
-use crate::hsa::aqlprofile::TraceCapture;
+use crate::demand::{Demand, RingLimits};
+use amdgpu_ffi::Status;
+use amdgpu_hsa as hsa;
+use amdgpu_hsa::aqlprofile::TraceCapture;
+use amdgpu_profile::counters::Count;
+use amdgpu_profile::pool::Pooled;
+use amdgpu_profile::session::Session;
+use amdgpu_profile::{FunctionRef, LaunchInfo, counters, thread_traces};
 
 /// The packets of an operation that carry signals of their own, with these signals, counters and traces.
 #[derive(Debug, Default)]

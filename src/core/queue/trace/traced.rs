@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use super::Trace;
-use crate::core::profile::EventInfo;
-use crate::core::profile::session::Session;
-use crate::core::queue::Queue;
-use crate::core::queue::emitter::Emitter;
-use crate::core::queue::epoch_wait::EpochWait;
-use crate::core::queue::operation::{Operation, Planned, Progress, Submit};
-use crate::core::queue::record::CompletionAction;
-use crate::core::queue::retained::RetainedSet;
-use crate::ffi::profile::host_time;
-use crate::ffi::profile::schema::ProfileData;
-use crate::ffi::{Code, Result};
+use crate::Queue;
+use crate::emitter::Emitter;
+use crate::epoch_wait::EpochWait;
+use crate::operation::{Operation, Planned, Progress, Submit};
+use crate::record::CompletionAction;
+use crate::retained::RetainedSet;
+use amdgpu_ffi::profile::host_time;
+use amdgpu_ffi::profile::schema::ProfileData;
+use amdgpu_ffi::{Code, Result};
+use amdgpu_profile::EventInfo;
+use amdgpu_profile::session::Session;
 
 /// The trace of an operation until that is in the ring. If dropped before, the operation was accepted and never ran:
 /// logs that.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Queue-ordered allocation as C sees it, on the runtime to test on.
+//! Queue-ordered allocation from the default pools, and from a pool that the application made.
+
+mod support;
 
 use std::ptr::null_mut;
 
-use super::*;
-use crate::ffi::{Allocator, Code, iree, raw};
-use crate::testing::{Rig, address, map_fill, map_read, params, wait};
+use amdgpu_rs::device_address;
+use amdgpu_rs::ffi::{Allocator, Code, HalRef, Result, iree, raw, status};
+use support::{BufferRef, Rig, map_fill, map_read, params, wait};
 
 const TRANSFER: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
 const MAPPED: u32 = TRANSFER | raw::IREE_HAL_BUFFER_USAGE_MAPPING;
@@ -18,8 +20,13 @@ type PoolRef = HalRef<raw::iree_hal_pool_t>;
 
 const DEFAULT_POOL: Pool = null_mut();
 
+/// The device address of a byte of `buffer`.
+fn address(buffer: &BufferRef, offset: usize) -> Result<u64> {
+    device_address(buffer.borrow(), offset)
+}
+
 /// Allocates without waits and waits for it.
-fn allocated(rig: &Rig, pool: Pool, params: BufferParams, size: usize) -> BufferHandle {
+fn allocated(rig: &Rig, pool: Pool, params: raw::iree_hal_buffer_params_t, size: usize) -> BufferRef {
     let done = rig.semaphore();
     let buffer = rig.alloca_of(params, pool, 1, (&[], &[(&done, 1)]), (size, 0)).unwrap();
     wait(&done, 1).unwrap();
@@ -27,7 +34,7 @@ fn allocated(rig: &Rig, pool: Pool, params: BufferParams, size: usize) -> Buffer
 }
 
 /// Deallocates without waits and waits for it.
-fn deallocated(rig: &Rig, buffer: &BufferHandle) {
+fn deallocated(rig: &Rig, buffer: &BufferRef) {
     let done = rig.semaphore();
     rig.dealloca(1, &[], &[(&done, 1)], buffer).unwrap();
     wait(&done, 1).unwrap();
