@@ -111,7 +111,7 @@ pub fn connect(request: &Request, settings: &Settings, provider: Option<&dyn Pro
              use tcp"
         ));
     };
-    let device = Arc::new(Device::find(gpu)?);
+    let device = Device::find(gpu)?;
     let communicator = meet(request, settings, provider)?;
     communicator.use_rccl(&device)?;
     Ok(communicator)

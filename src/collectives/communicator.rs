@@ -2,6 +2,7 @@
 //! Communicators: groups of ranks, the order of their operations, and splits.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
@@ -9,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use super::algorithms::Round;
 use super::line::Line;
 use super::operation::{Kind, Plan};
-use super::rccl::{ABORT, Device, DeviceOperation, Group, ID_BYTES, Others};
+use super::rccl::{ABORT, Device, DeviceOperation, Entry, Group, ID_BYTES, Others, start_watch};
 use super::world::{Lane, World, hash};
 use amdgpu_ffi::{Result, Status, status};
 
@@ -26,6 +27,8 @@ pub struct Communicator {
     members: Vec<u32>,
     rank: u32,
     operations: Arc<Line>,
+    /// [Turns](Turn) that have not ended.
+    turns: AtomicUsize,
     splits: Arc<Line>,
     counters: Mutex<Counters>,
     children: Mutex<Children>,
@@ -68,6 +71,7 @@ impl Communicator {
             members,
             rank,
             operations: Arc::default(),
+            turns: AtomicUsize::new(0),
             splits: Arc::default(),
             counters: Mutex::default(),
             children: Mutex::default(),
@@ -94,6 +98,12 @@ impl Communicator {
     /// Reserves the place of the next operations.
     pub fn reserve(self: &Arc<Self>) -> Ticket {
         Ticket { number: Some(self.operations.draw()), communicator: self.clone() }
+    }
+
+    /// Begins the turn of operations that the host orders: the device orders none until it has ended.
+    pub fn begin_turn(self: &Arc<Self>) -> Turn {
+        self.turns.fetch_add(1, Ordering::AcqRel);
+        Turn(self.clone())
     }
 
     /// Performs an operation from `send`, of the plan's length, and returns the bytes to receive. Only jobs of tickets
@@ -160,6 +170,27 @@ impl Communicator {
         group.perform(operations, self.world.timeout, self)
     }
 
+    /// The right to have the device order operations of RCCL's: those whose waits are over or are packets of rings. None
+    /// if the host is to order them.
+    pub fn enter(self: &Arc<Self>, operations: &[DeviceOperation]) -> Option<Entry<'_>> {
+        let group = self.rccl.get()?;
+        let watched = self.clone();
+        let watch = || start_watch(move || watched.watch());
+        // What the host orders comes first. It waits for the calls of earlier operations itself.
+        group.enter(operations, watch, || self.turns.load(Ordering::Acquire) == 0 && self.failure().is_none())
+    }
+
+    /// Looks for failures of operations that the device orders.
+    fn watch(&self) {
+        let Some(group) = self.rccl.get() else { return };
+        let fail = |status: Status| {
+            let status = status.annotate(&format!("rank {} of {} on the device", self.rank, self.count()));
+            self.abort(&status);
+            group.abort(&status, Box::new(()));
+        };
+        group.watch(self.world.timeout, self, fail);
+    }
+
     /// True if RCCL may still use the memory of an operation that has failed.
     pub fn is_unfinished(&self) -> bool {
         self.rccl.get().is_some_and(Group::is_unfinished)
@@ -167,9 +198,9 @@ impl Communicator {
 
     /// Has RCCL end the operation that has failed, as `Group::abort`. Semaphores must have failed before: RCCL's
     /// stream goes on with wrong data.
-    pub fn abort_rccl(&self, retained: Box<dyn Send>) {
+    pub fn abort_rccl(&self, status: &Status, retained: Box<dyn Send>) {
         if let Some(group) = self.rccl.get() {
-            group.abort(retained);
+            group.abort(status, retained);
         }
     }
 
@@ -180,7 +211,8 @@ impl Communicator {
 
     /// Ends the group if operations are outstanding, as well as the groups split from it.
     pub fn cancel(&self) {
-        if self.operations.is_busy() || self.splits.is_busy() {
+        let is_ordered_by_device = || self.rccl.get().is_some_and(Group::has_flights);
+        if self.operations.is_busy() || self.splits.is_busy() || is_ordered_by_device() {
             self.abort(&status!(CANCELLED, "the device was destroyed while a collective waited for other ranks"));
         }
         let children: Vec<_> = self.children.lock().groups.values().flatten().cloned().collect();
@@ -294,6 +326,16 @@ impl Drop for Communicator {
 
 fn no_thread(error: std::io::Error) -> Status {
     status!(RESOURCE_EXHAUSTED, "starting a thread for collectives: {error}")
+}
+
+/// Operations that the host orders, from their submission until they have ended.
+#[derive(Debug)]
+pub struct Turn(Arc<Communicator>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.turns.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// The place of an operation among those of its communicator. Dropped without [`Self::run`], it ends the group: the

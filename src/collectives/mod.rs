@@ -8,7 +8,8 @@
 //! reductions (`reduce`) are the same for every transport, so that results are equal bit for bit.
 //!
 //! [`rccl`] replaces the algorithms by RCCL's between processes, on GPU memory. Nothing else here knows of GPUs.
-//! `core::collectives` orders the operations behind and in front of device work.
+//! `core::collectives` orders the operations behind and in front of device work. The device itself orders RCCL's where
+//! it can (`rccl/gates.rs`).
 
 // Messages go out through `amdgpu_ffi::messages` alone.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -26,5 +27,5 @@ mod reduce;
 pub mod tcp;
 pub mod world;
 
-pub use communicator::{Communicator, Membership};
+pub use communicator::{Communicator, Membership, Turn};
 pub use operation::{Element, Kind, Operation, Plan, Reduction};

@@ -7,6 +7,9 @@
 //! communicator, in the order in which executions were submitted: it copies the send buffers to the host, exchanges,
 //! and copies the results back. Memory that the host can map is read and written in place, other memory by way of a
 //! staging buffer and copies of the queue. RCCL, if it is the engine, exchanges the buffers themselves.
+//!
+//! RCCL's operations need no host between the stages if their waits are packets: the group is a [gate](Gate) in the
+//! queue (`collectives::rccl`). A profile has the host order all groups, which are host calls in it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,8 +19,8 @@ use parking_lot::Mutex;
 
 use crate::device::LogicalDevice;
 use amdgpu_collectives::bootstrap::{self, Provider, Request, Settings};
-use amdgpu_collectives::rccl::{self, DeviceOperation, GpuPlace};
-use amdgpu_collectives::{Communicator, Kind, Membership, Operation, Plan};
+use amdgpu_collectives::rccl::{self, DeviceOperation, GpuPlace, Waiting};
+use amdgpu_collectives::{Communicator, Kind, Membership, Operation, Plan, Turn};
 use amdgpu_ffi::device::DeviceHandle;
 use amdgpu_ffi::profile::schema::QueueEventKind;
 use amdgpu_ffi::{
@@ -32,9 +35,10 @@ use amdgpu_program::Program;
 use amdgpu_program::execute::Execute;
 use amdgpu_program::recorder::Recorder;
 use amdgpu_queue::Queue;
+use amdgpu_queue::gate::{Gate, Pass};
 use amdgpu_queue::host_worker::HostTask;
 use amdgpu_queue::signal_list::SignalList;
-use amdgpu_queue::submit::{submit, submit_host};
+use amdgpu_queue::submit::{submit, submit_host, submit_to_ring};
 use amdgpu_queue::trace::host::HostTrace;
 
 /// The communicators of a device, by the parameters of channels. Programs create their channel at every call and get
@@ -336,17 +340,96 @@ impl StagesExecution<'_> {
             }
             Ready::Group(communicator, operations) => (communicator, operations),
         };
+        if self.submit_gate(&communicator, &operations, waits, signals)? {
+            return Ok(());
+        }
         let bytes = operations.iter().map(|operation| operation.plan.send as u64).sum();
         let event =
             EventInfo { operations: operations.len() as u32, ..EventInfo::one(QueueEventKind::HostCall, bytes) };
         let trace = HostTrace::new(queue, || event, waits.len(), signals.len());
         let (queue, device, files) = (queue.clone(), self.device.clone(), self.files.clone());
-        let job = Job { operations, queue, device, files, affinity: self.affinity(), trace };
+        let job = Job {
+            operations,
+            queue,
+            device,
+            files,
+            affinity: self.affinity(),
+            trace,
+            _turn: communicator.begin_turn(),
+        };
         // Its place among the operations of the communicator is that of this submission, whenever the waits are over.
         let ticket = communicator.reserve();
         let run = move |signals| ticket.run(move |communicator| job.run(communicator, signals));
         submit_host(self.queue, waits, signals, HostTask::boxed(run)?)
     }
+
+    /// Submits operations that the device orders. Returns false, having done nothing, if the host is to order them.
+    fn submit_gate(
+        &self,
+        communicator: &Arc<Communicator>,
+        operations: &[Prepared],
+        waits: SemaphoreList<'_>,
+        signals: SemaphoreList<'_>,
+    ) -> Result<bool> {
+        let needs_host = |Prepared { plan, .. }: &Prepared| {
+            // A receiver without a sender is zeroed by the host.
+            let is_zeroed = matches!(plan.operation.kind, Kind::SendReceive { source: None, .. });
+            is_zeroed || !rccl::performs(&plan.operation)
+        };
+        if !communicator.has_rccl() || self.queue.shared().profiler.is_active() || operations.iter().any(needs_host) {
+            return Ok(false);
+        }
+        // Queue-allocated buffers may have no memory yet.
+        let Ok(moved) = on_device(operations, self.queue) else { return Ok(false) };
+        let Some(entry) = communicator.enter(&moved) else { return Ok(false) };
+        let mut buffers = Vec::new();
+        for span in operations.iter().flat_map(|operation| [&operation.send, &operation.receive]).flatten() {
+            buffers.try_push(span.range.buffer.borrow().retain())?;
+        }
+        let gate = Gate::new(entry.signals());
+        gate.keep(buffers);
+        let is_submitted = submit_to_ring(self.queue, waits, signals, Pass(gate.clone()))?;
+        if is_submitted {
+            entry.issue(moved, Arc::new(Blocked { gate, queue: self.queue.clone() }));
+        }
+        Ok(is_submitted)
+    }
+}
+
+/// A queue that waits at a gate.
+struct Blocked {
+    gate: Arc<Gate>,
+    queue: Arc<Queue>,
+}
+
+impl Waiting for Blocked {
+    fn is_over(&self) -> bool {
+        self.gate.is_over()
+    }
+
+    fn failure(&self) -> Option<Status> {
+        self.queue.failure().cloned()
+    }
+
+    fn stop(&self, status: &Status) {
+        self.queue.shared().mark_lost(status.clone());
+        self.queue.inactivate();
+    }
+}
+
+/// `operations` with the addresses of their buffers.
+fn on_device<'a>(operations: impl IntoIterator<Item = &'a Prepared>, queue: &Queue) -> Result<Vec<DeviceOperation>> {
+    let address = |span: &Option<Span>, length: usize| -> Result<usize> {
+        let Some(span) = span.as_ref().filter(|_| length > 0) else { return Ok(0) };
+        let address = device_address(span.range.buffer.borrow(), span.range.offset, queue.gpu())?;
+        Ok(address as usize)
+    };
+    let mut moved = Vec::new();
+    for Prepared { plan, send, receive } in operations {
+        let (send, receive) = (address(send, plan.send)?, address(receive, plan.receive)?);
+        moved.try_push(DeviceOperation { plan: *plan, send, receive })?;
+    }
+    Ok(moved)
 }
 
 /// An operation with its buffers.
@@ -364,6 +447,8 @@ struct Job {
     files: FileTransfers,
     affinity: u64,
     trace: HostTrace,
+    /// Ends before the semaphores advance: whoever waits for them may have the device order what follows.
+    _turn: Turn,
 }
 
 impl Job {
@@ -383,10 +468,12 @@ impl Job {
         drop(self);
         match result {
             Ok(()) => signals.signal(),
-            Err(status) => signals.fail(status),
-        }
-        if let Some(buffers) = in_use {
-            communicator.abort_rccl(Box::new(buffers));
+            Err(status) => {
+                signals.fail(status.clone());
+                if let Some(buffers) = in_use {
+                    communicator.abort_rccl(&status, Box::new(buffers));
+                }
+            }
         }
     }
 
@@ -412,17 +499,7 @@ impl Job {
 
     /// Has RCCL perform `operations` on the buffers themselves.
     fn perform_on_device(&self, communicator: &Communicator, operations: &[&Prepared]) -> Result<()> {
-        let address = |span: &Option<Span>, length: usize| -> Result<usize> {
-            let Some(span) = span.as_ref().filter(|_| length > 0) else { return Ok(0) };
-            let address = device_address(span.range.buffer.borrow(), span.range.offset, self.queue.gpu())?;
-            Ok(address as usize)
-        };
-        let mut moved = Vec::new();
-        for Prepared { plan, send, receive } in operations {
-            let (send, receive) = (address(send, plan.send)?, address(receive, plan.receive)?);
-            moved.try_push(DeviceOperation { plan: *plan, send, receive })?;
-        }
-        communicator.perform_on_device(moved)?;
+        communicator.perform_on_device(on_device(operations.iter().copied(), &self.queue)?)?;
         for Prepared { plan, receive, .. } in operations {
             if matches!(plan.operation.kind, Kind::SendReceive { source: None, .. }) {
                 let mut zeros = Vec::new();

@@ -75,9 +75,33 @@ symbols! {
     hip_get_error_string: "hipGetErrorString", fn(c_int) -> *const c_char;
 }
 
+/// HIP's functions for memory that is the value of an HSA signal.
+pub(super) struct SignalMemory {
+    /// `hipExtMallocWithFlags`.
+    pub malloc: unsafe extern "C" fn(*mut usize, usize, c_uint) -> c_int,
+    /// `hipStreamWaitValue64`.
+    pub wait: unsafe extern "C" fn(Handle, usize, u64, c_uint, u64) -> c_int,
+    /// `hipStreamWriteValue64`.
+    pub write: unsafe extern "C" fn(Handle, usize, u64, c_uint) -> c_int,
+}
+
+impl SignalMemory {
+    fn load(library: &Library) -> Option<Self> {
+        // SAFETY: the functions have had these types since HIP 4.2, which introduced the last two.
+        unsafe {
+            Some(Self {
+                malloc: *library.get(b"hipExtMallocWithFlags\0").ok()?,
+                wait: *library.get(b"hipStreamWaitValue64\0").ok()?,
+                write: *library.get(b"hipStreamWriteValue64\0").ok()?,
+            })
+        }
+    }
+}
+
 /// The loaded libraries. They are never unloaded: they leave threads and handlers behind.
 pub(super) struct Rccl {
     pub symbols: Symbols,
+    signal_memory: Option<SignalMemory>,
     name: String,
 }
 
@@ -129,8 +153,19 @@ impl Rccl {
                 hsa.display()
             ));
         }
+        let signal_memory = SignalMemory::load(&library);
         std::mem::forget(library);
-        Ok(Self { symbols, name: name.to_owned() })
+        Ok(Self { symbols, signal_memory, name: name.to_owned() })
+    }
+
+    /// The functions for signal memory.
+    ///
+    /// # Errors
+    /// UNAVAILABLE.
+    pub fn signal_memory(&self) -> Result<&SignalMemory> {
+        self.signal_memory
+            .as_ref()
+            .ok_or_else(|| status!(UNAVAILABLE, "HIP has no signal memory; install HIP 4.2 or newer"))
     }
 
     /// The error of a call of RCCL that returned `code`.

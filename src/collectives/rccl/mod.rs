@@ -5,18 +5,21 @@
 //! data. Each [communicator](super::Communicator) between processes has a group, which is made at once and in the
 //! background. RCCL's calls may wait for other ranks for ever, so that they have a thread of their own for each group;
 //! callers wait for that thread, and look at RCCL's asynchronous errors and at the world's failures meanwhile.
-//! Operations are ordered by the host: a group begins an operation when its waits are over, and its caller waits for
-//! the stream.
+//! The device orders operations where it can, by [gates](self::gates). The host orders the others: a group begins an
+//! operation when its waits are over, and its caller waits for the stream.
 
+mod gates;
 mod library;
 
+use std::collections::HashSet;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use gates::{Flight, Gates};
 use library::{Handle, NAMES, Rccl, UniqueId};
 use parking_lot::Mutex;
 
@@ -24,6 +27,8 @@ use super::line::Line;
 use super::operation::{Element, Kind, Operation, Plan, Reduction};
 use amdgpu_ffi::{Result, Status, messages, status, thread};
 
+pub(super) use gates::start_watch;
+pub use gates::{Entry, Waiting};
 pub(super) use library::ID_BYTES;
 
 /// The time between looks for failures of other ranks.
@@ -53,26 +58,46 @@ pub struct GpuPlace {
     pub hsa: PathBuf,
 }
 
-/// A HIP device.
+/// A HIP device. Groups of the device share it.
 pub(super) struct Device {
     rccl: &'static Rccl,
     ordinal: c_int,
+    /// Held from the moment at which operations take a gate until their packets and their calls have their places.
+    order: Mutex<()>,
+    /// Calls of RCCL for operations behind gates, which wait for no other rank.
+    gated: Arc<Line>,
 }
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.gated.close();
+    }
+}
+
+/// RCCL, once it is loaded, and the devices in use.
+type Loaded = Option<(&'static Rccl, Vec<Weak<Device>>)>;
 
 impl Device {
     /// The HIP device of a GPU. Loads RCCL and HIP at the first call.
     ///
     /// # Errors
     /// As for [`Rccl::load`] and [`Rccl::device_at`].
-    pub fn find(place: &GpuPlace) -> Result<Self> {
-        static LOADED: Mutex<Option<&'static Rccl>> = Mutex::new(None);
+    pub fn find(place: &GpuPlace) -> Result<Arc<Self>> {
+        static LOADED: Mutex<Loaded> = Mutex::new(None);
         let mut loaded = LOADED.lock();
-        let rccl = match *loaded {
-            Some(rccl) => rccl,
+        let (rccl, devices) = match &mut *loaded {
+            Some(loaded) => loaded,
             // One for the life of the process.
-            None => *loaded.insert(Box::leak(Box::new(Rccl::load(&NAMES, &place.hsa)?))),
+            None => loaded.insert((Box::leak(Box::new(Rccl::load(&NAMES, &place.hsa)?)), Vec::new())),
         };
-        Ok(Self { rccl, ordinal: rccl.device_at(&place.address)? })
+        let ordinal = rccl.device_at(&place.address)?;
+        devices.retain(|device| device.strong_count() > 0);
+        if let Some(known) = devices.iter().filter_map(Weak::upgrade).find(|device| device.ordinal == ordinal) {
+            return Ok(known);
+        }
+        let made = Arc::new(Self { rccl, ordinal, order: Mutex::default(), gated: Arc::default() });
+        devices.push(Arc::downgrade(&made));
+        Ok(made)
     }
 
     /// An id for a group, to be given to all its ranks.
@@ -127,6 +152,15 @@ pub struct DeviceOperation {
     pub receive: usize,
 }
 
+impl DeviceOperation {
+    /// True if the send buffer is copied first: a message that a receive of the same rank overwrites.
+    fn is_copied(&self) -> bool {
+        let Self { plan, send, receive } = *self;
+        let is_message = matches!(plan.operation.kind, Kind::AllToAll | Kind::SendReceive { .. });
+        is_message && plan.send > 0 && send < receive + plan.receive && receive < send + plan.send
+    }
+}
+
 /// True if RCCL performs `operation`. The answer is the same on all ranks. Others are performed by the host: reductions
 /// of 16-bit integers, which RCCL lacks, and averages of integers, which it rounds in another way.
 pub fn performs(operation: &Operation) -> bool {
@@ -174,7 +208,11 @@ pub(super) struct Group {
     calls: Arc<Line>,
     /// Set once all ranks have joined.
     joined: Arc<OnceLock<Joined>>,
-    /// Set by the first failure; no operation begins any more. Read by the group's thread before it submits.
+    /// Set with the group's joining, if HIP has signal memory.
+    gates: Arc<OnceLock<Arc<Gates>>>,
+    /// The ranks that messages have gone to (true) or come from (false).
+    met: Mutex<HashSet<(u32, bool)>>,
+    /// Set by the first failure; no operation begins any more. Read by the threads that call RCCL before they do.
     failed: Arc<Mutex<bool>>,
     /// The end of the operation that has failed, until [`Self::abort`] takes it.
     unfinished: Mutex<Option<Receiver<Result<()>>>>,
@@ -188,6 +226,7 @@ pub(super) struct JoinTicket {
     number: Option<u64>,
     device: Arc<Device>,
     joined: Arc<OnceLock<Joined>>,
+    gates: Arc<OnceLock<Arc<Gates>>>,
 }
 
 impl JoinTicket {
@@ -197,9 +236,16 @@ impl JoinTicket {
         let Some(number) = self.number.take() else { return };
         let mut unique = UniqueId([0; ID_BYTES]);
         unique.0.copy_from_slice(&id[..ID_BYTES]);
-        let (device, joined) = (self.device.clone(), self.joined.clone());
+        let (device, joined, gates) = (self.device.clone(), self.joined.clone(), self.gates.clone());
         let job = move || match initialize(&device, unique, (rank, count)) {
-            Ok(made) => drop(joined.set(made)),
+            Ok(made) => {
+                match Gates::new(device.rccl) {
+                    Ok(made) => drop(gates.set(Arc::new(made))),
+                    Err(status) => tell_of_host_order(&status),
+                }
+                // Nobody else joins the group.
+                let _ = joined.set(made);
+            }
             Err(status) => report(status),
         };
         // Without a thread no rank joins, and the first operation says so.
@@ -228,6 +274,20 @@ fn initialize(device: &Device, id: UniqueId, (rank, count): (u32, u32)) -> Resul
     Ok(Joined { communicator, stream, rank, count })
 }
 
+/// Says once why the device orders no collectives.
+fn tell_of_host_order(status: &Status) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| messages::emit(&format!("the host orders RCCL's collectives, which costs time: {status}")));
+}
+
+fn timed_out(timeout: Duration) -> Status {
+    status!(
+        DEADLINE_EXCEEDED,
+        "a collective waited {timeout:?} for RCCL: a rank has ended, hangs, or does not make the same calls in the \
+         same order (option collective_timeout)"
+    )
+}
+
 /// The caller's knowledge of the other ranks.
 pub(super) trait Others {
     /// The failure of the group or the death of one of its ranks.
@@ -241,10 +301,12 @@ impl Group {
     /// A group that no rank has joined, and the place of its first call.
     pub fn new(device: Arc<Device>) -> (Self, JoinTicket) {
         let (calls, joined) = (Arc::<Line>::default(), Arc::<OnceLock<Joined>>::default());
-        let number = Some(calls.draw());
-        let ticket = JoinTicket { calls: calls.clone(), number, device: device.clone(), joined: joined.clone() };
-        let (failed, unfinished, aborted) = (Arc::default(), Mutex::default(), Mutex::default());
-        (Self { device, calls, joined, failed, unfinished, aborted }, ticket)
+        let (number, gates) = (Some(calls.draw()), Arc::<OnceLock<Arc<Gates>>>::default());
+        let (device_too, joined_too, gates_too) = (device.clone(), joined.clone(), gates.clone());
+        let ticket =
+            JoinTicket { calls: calls.clone(), number, device: device_too, joined: joined_too, gates: gates_too };
+        let (met, failed, unfinished, aborted) = (Mutex::default(), Arc::default(), Mutex::default(), Mutex::default());
+        (Self { device, calls, joined, gates, met, failed, unfinished, aborted }, ticket)
     }
 
     /// The device.
@@ -262,7 +324,11 @@ impl Group {
             return Err(status!(ABORTED, "RCCL's communicator has failed before"));
         }
         let (device, joined, failed) = (self.device.clone(), self.joined.clone(), self.failed.clone());
+        let messages: Vec<_> = operations.iter().flat_map(|operation| self.messages(&operation.plan)).collect();
+        let gates = self.gates.get().cloned();
         let ended = self.call(move || {
+            // The stream's order is that of the submissions.
+            gates.iter().for_each(|gates| gates.wait_until_issued());
             let joined = match *failed.lock() {
                 true => Err(status!(ABORTED, "the collective was aborted before it began")),
                 false => joined.get().ok_or_else(|| status!(ABORTED, "the rank has not joined RCCL's communicator")),
@@ -275,8 +341,32 @@ impl Group {
             *failed = true;
             // A rank that has not joined will not begin.
             *self.unfinished.lock() = self.joined.get().map(|_| ended);
+        } else {
+            self.met.lock().extend(messages);
         }
         result
+    }
+
+    /// The ranks that a plan's messages go to (true) or come from (false).
+    fn messages(&self, plan: &Plan) -> Vec<(u32, bool)> {
+        match plan.operation.kind {
+            Kind::AllToAll => {
+                let count = self.joined.get().map_or(0, |joined| joined.count);
+                (0..count).flat_map(|rank| [(rank, true), (rank, false)]).collect()
+            }
+            Kind::Send { target } => vec![(target, true)],
+            Kind::Receive { source } => vec![(source, false)],
+            Kind::SendReceive { target, source } => {
+                target.map(|rank| (rank, true)).into_iter().chain(source.map(|rank| (rank, false))).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// True if the messages of a plan are not the first ones between their ranks, for which RCCL connects them.
+    fn has_met(&self, plan: &Plan) -> bool {
+        let met = self.met.lock();
+        self.messages(plan).iter().all(|message| met.contains(message))
     }
 
     /// True if a failed operation may still use its memory.
@@ -284,18 +374,34 @@ impl Group {
         self.unfinished.lock().is_some()
     }
 
-    /// Has RCCL end the operation that has failed. Does not wait. `retained` is dropped when RCCL has ended, and never
-    /// if it does not end: RCCL's kernels may use it until then.
-    pub fn abort(&self, retained: Box<dyn Send>) {
-        let Some((ended, joined)) = self.unfinished.lock().take().zip(self.joined.get().copied()) else { return };
-        let (sender, aborted) = channel();
-        *self.aborted.lock() = Some(aborted);
-        let (device, retained) = (self.device.clone(), ManuallyDrop::new(retained));
-        // The group's thread may be in a call that only the abort ends.
+    /// Stops the queues that wait behind gates, and has RCCL end the operations that have failed with `status`. Does
+    /// not wait for RCCL. `retained` is dropped when RCCL has ended, and never if it does not end: RCCL's kernels may
+    /// use it until then.
+    pub fn abort(&self, status: &Status, retained: Box<dyn Send>) {
+        *self.failed.lock() = true;
+        let flights = self.gates.get().map_or_else(Vec::new, |gates| gates.take_flights());
+        // All of them before any gate opens.
+        flights.iter().for_each(|flight| flight.stop(status));
+        flights.iter().for_each(Flight::open);
+        let ended = self.unfinished.lock().take();
+        let mut aborted = self.aborted.lock();
+        let Some(joined) = self.joined.get().copied().filter(|_| ended.is_some() || !flights.is_empty()) else {
+            return;
+        };
+        if aborted.is_some() {
+            // The calls that come after an abort end by themselves. RCCL may still use what the earlier ones use.
+            std::mem::forget((flights, retained));
+            return;
+        }
+        let (sender, is_aborted) = channel();
+        *aborted = Some(is_aborted);
+        let (device, retained) = (self.device.clone(), ManuallyDrop::new((retained, flights)));
+        // The threads of the calls may be in one that only the abort ends.
         let spawned = thread::spawn("amdgpu_rs-abort".to_owned(), move || {
             joined.abort(&device);
             // An error means that the call has ended, too.
-            let _ = ended.recv();
+            ended.iter().for_each(|ended| drop(ended.recv()));
+            retained.1.iter().for_each(Flight::wait);
             // SAFETY: a stream of this group's.
             unsafe { (device.rccl.symbols.hip_stream_synchronize)(joined.stream) };
             drop(ManuallyDrop::into_inner(retained));
@@ -304,6 +410,11 @@ impl Group {
         if let Err(error) = spawned {
             messages::emit(&format!("RCCL was not told to abort a collective: starting a thread: {error}"));
         }
+    }
+
+    /// True if a queue waits behind a gate.
+    pub fn has_flights(&self) -> bool {
+        self.gates.get().is_some_and(|gates| gates.are_busy())
     }
 
     /// Runs a call on the group's thread; its result arrives at the returned end.
@@ -337,11 +448,7 @@ impl Group {
                 }
             }
             if begin.elapsed() >= timeout {
-                return Err(status!(
-                    DEADLINE_EXCEEDED,
-                    "a collective waited {timeout:?} for RCCL: a rank has ended, hangs, or does not make the same \
-                     calls in the same order (option collective_timeout)"
-                ));
+                return Err(timed_out(timeout));
             }
         }
     }
@@ -350,6 +457,11 @@ impl Group {
     fn check_asynchronous(&self) -> Result<()> {
         let Some(joined) = self.joined.get() else { return Ok(()) };
         let (rccl, mut error) = (self.device.rccl, 0);
+        // Held: an abort frees the communicator.
+        let failed = self.failed.lock();
+        if *failed {
+            return Err(status!(ABORTED, "RCCL's communicator has failed before"));
+        }
         // SAFETY: the communicator lives as long as the group; the result goes to a local.
         let code = unsafe { (rccl.symbols.comm_get_async_error)(joined.communicator, &raw mut error) };
         rccl.check("ncclCommGetAsyncError", code)?;
@@ -362,6 +474,10 @@ impl Group {
         if self.calls.is_closed() {
             return;
         }
+        if self.has_flights() {
+            self.abort(&status!(CANCELLED, "the device was destroyed before a collective ended"), Box::new(()));
+        }
+        self.gates.get().iter().for_each(|gates| gates.close());
         if let Some(aborted) = self.aborted.lock().take() {
             if aborted.recv_timeout(ABORT) == Err(RecvTimeoutError::Timeout) {
                 messages::emit(&format!(
@@ -437,12 +553,10 @@ impl Submission {
     /// The operation with a send buffer that no receive of the same rank overwrites. Messages in place are sent from a
     /// copy, which RCCL itself makes: HIP's copies take no memory that HIP has not allocated.
     fn apart(&mut self, operation: DeviceOperation) -> Result<DeviceOperation> {
-        let DeviceOperation { plan, send, receive } = operation;
-        let is_message = matches!(plan.operation.kind, Kind::AllToAll | Kind::SendReceive { .. });
-        let overlaps = send < receive + plan.receive && receive < send + plan.send;
-        if !is_message || !overlaps || plan.send == 0 {
+        if !operation.is_copied() {
             return Ok(operation);
         }
+        let DeviceOperation { plan, send, .. } = operation;
         let (symbols, mut copy) = (&self.rccl.symbols, 0);
         // SAFETY: the result goes to a local.
         self.rccl.check_hip("hipMalloc", unsafe { (symbols.hip_malloc)(&raw mut copy, plan.send) })?;

@@ -31,6 +31,7 @@ fn complete_action(action: CompletionAction, queue: &Queue, epoch: u64) {
             buffer.pool().wake_waiters();
             buffer.end();
         }
+        CompletionAction::Gate(gate) => gate.end(),
         CompletionAction::Log(mut trace) => {
             complete_action(trace.take_action(), queue, epoch);
             trace.log_completion((queue.gpu(), queue.ordinal()), &queue.shared().profiler);
@@ -40,7 +41,7 @@ fn complete_action(action: CompletionAction, queue: &Queue, epoch: u64) {
 }
 
 /// Handles a failed submission. A buffer keeps memory that the GPU may still use until the buffer is destroyed. Memory
-/// that a deallocation gave back stays behind an epoch that never passes.
+/// that a deallocation gave back stays behind an epoch that never passes. A gate keeps its buffers.
 fn fail_action(action: CompletionAction, failure: &Status) {
     if let CompletionAction::Log(mut trace) = action {
         fail_action(trace.take_action(), failure);

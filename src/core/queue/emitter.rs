@@ -374,6 +374,17 @@ impl<'ring> Emitter<'ring> {
         self.push(&body_of(&barrier_packet(completion_signal)), HsaPacketType::BARRIER_AND, order, 0);
     }
 
+    /// Writes the two packets of a gate. The first lowers `begin` by 1 behind everything before it, for readers outside
+    /// of the queue. The second waits until `end` is 0. It acquires nothing: the next packet does.
+    pub fn gate(&mut self, begin: HsaSignal, end: HsaSignal) {
+        let order = Order::of_barrier(HsaFenceScope::SYSTEM);
+        self.push(&body_of(&barrier_packet(begin)), HsaPacketType::BARRIER_AND, order, 0);
+        let mut packet = barrier_packet(self.completion());
+        packet.dep_signal[0] = end;
+        let order = Order::of_barrier(self.release(0, HsaFenceScope::NONE));
+        self.push(&body_of(&packet), HsaPacketType::BARRIER_AND, order, 0);
+    }
+
     /// Writes a packet that waits until `signal` is less than `threshold`, in the GPU's way ([`DeviceWait`]). Comes
     /// before all other packets.
     ///

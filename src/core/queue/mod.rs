@@ -30,6 +30,7 @@ pub mod emitter;
 mod epoch_signal;
 pub mod epoch_wait;
 mod frontier;
+pub mod gate;
 pub mod groups;
 pub mod host_call;
 pub mod host_worker;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The completion record of a submission: plain data that the submission writes and the completion reads.
 
+use std::sync::Arc;
+
+use crate::gate::Gate;
 use crate::retained::RetainedSet;
 use crate::signal_list::SignalList;
 use crate::trace::Trace;
@@ -16,6 +19,8 @@ pub enum CompletionAction {
     Commit(HalRef<Transient>),
     /// Takes a queue-allocated buffer's memory away.
     Decommit(HalRef<Transient>),
+    /// Ends a gate.
+    Gate(Arc<Gate>),
     /// Logs the submission's profile events and performs its own action.
     Log(Box<Trace>),
 }

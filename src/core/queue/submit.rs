@@ -135,8 +135,7 @@ fn submit_traced<O: Submit>(
     submit_or_defer(queue, waits, signals, || Traced::new(operation), |traced| traced.begin(session, queue, counts))
 }
 
-/// Submits an operation or defers it. `make` makes the operation in place and `begin` is called on it there: moving it
-/// would cost as much as a packet does.
+/// Submits an operation or defers it.
 #[inline(always)]
 fn submit_or_defer<O: Submit>(
     queue: &Arc<Queue>,
@@ -145,6 +144,52 @@ fn submit_or_defer<O: Submit>(
     make: impl FnOnce() -> O,
     begin: impl FnOnce(&mut O),
 ) -> Result<()> {
+    submit_or(queue, waits, signals, make, begin, |operation, failure| match failure {
+        None => Deferred::arm_all(queue, waits, signals, || Ok(Work::Packets(into_deferred(operation)?))),
+        Some(failure) => {
+            // Accepted, and never run.
+            drop(operation.into_owned());
+            fail(signals, failure);
+            Ok(())
+        }
+    })
+}
+
+/// As [`submit`], without a profile and only if the host need not wait for anything: otherwise nothing is done, and
+/// false is returned. No callback runs.
+#[cold]
+pub fn submit_to_ring<O: Submit>(
+    queue: &Arc<Queue>,
+    waits: SemaphoreList<'_>,
+    signals: SemaphoreList<'_>,
+    operation: O,
+) -> Result<bool> {
+    let mut is_submitted = true;
+    submit_or(
+        queue,
+        waits,
+        signals,
+        || operation,
+        |_| (),
+        |_, _| {
+            is_submitted = false;
+            Ok(())
+        },
+    )?;
+    Ok(is_submitted)
+}
+
+/// Submits an operation, or passes it to `other` if only the host can see one of the waits, or one has failed. `make`
+/// makes the operation in place and `begin` is called on it there: moving it would cost as much as a packet does.
+#[inline(always)]
+fn submit_or<O: Submit>(
+    queue: &Arc<Queue>,
+    waits: SemaphoreList<'_>,
+    signals: SemaphoreList<'_>,
+    make: impl FnOnce() -> O,
+    begin: impl FnOnce(&mut O),
+    other: impl FnOnce(O, Option<Status>) -> Result<()>,
+) -> Result<()> {
     zone!("submit");
     let mut operation = make();
     begin(&mut operation);
@@ -152,15 +197,8 @@ fn submit_or_defer<O: Submit>(
     let mut epochs = EpochWaits::new();
     let ordering = match waits::resolve(queue, waits, &mut epochs) {
         Ok(Some(ordering)) => ordering,
-        Ok(None) => {
-            return Deferred::arm_all(queue, waits, signals, || Ok(Work::Packets(into_deferred(operation)?)));
-        }
-        Err(failure) => {
-            // Accepted, and never run.
-            drop(operation.into_owned());
-            fail(signals, failure);
-            return Ok(());
-        }
+        Ok(None) => return other(operation, None),
+        Err(failure) => return other(operation, Some(failure)),
     };
     let outcome = if queue.backlog.has_ring_waiters() {
         park_behind_waiters(queue, &mut operation, &epochs, signals)

@@ -38,7 +38,8 @@ const SAMPLE_TARGETS: [&str; 2] = ["gfx1100", "gfx942:bar=small"];
 const MPI_SAMPLE: &str = "mlp";
 
 /// Cases that are tests of the driver's, in the root with RCCL and HIP: a name, the test's file and its function.
-const IN_ROOT: [(&str, &str, &str); 2] = [
+const IN_ROOT: [(&str, &str, &str); 3] = [
+    ("in_a_row", "collective_processes", "operations_in_a_row_are_ordered"),
     ("rank_dies", "collective_processes", "a_process_that_dies_ends_the_others_operations"),
     ("hip_memory", "hip_memory", "hip_and_the_driver_use_each_others_memory"),
 ];
