@@ -24,7 +24,7 @@ pub const SIM: &str = "benches/results/sim.toml";
 /// Origin of figures.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Origin {
-    /// Commit of the measured tree, with `-dirty` if files differed from it.
+    /// Commit of the measured tree, with `-dirty` if other files than the results differed from it.
     pub commit: String,
     pub date: String,
     pub processor: String,
@@ -127,12 +127,13 @@ impl Origin {
                 Ok(String::from_utf8_lossy(&step.capture(command)?).trim().to_owned())
             })
         };
-        Ok(Self {
-            commit: capture("git", &["describe", "--always", "--dirty", "--exclude=*"])?,
-            date: capture("date", &["--utc", "+%F"])?,
-            processor: processor(),
-            note: None,
-        })
+        let mut commit = capture("git", &["rev-parse", "--short=8", "HEAD"])?;
+        let changes =
+            ["status", "--porcelain", "--untracked-files=no", "--", ".", ":!benches/results", ":!docs/status"];
+        if !capture("git", &changes)?.is_empty() {
+            commit += "-dirty";
+        }
+        Ok(Self { commit, date: capture("date", &["--utc", "+%F"])?, processor: processor(), note: None })
     }
 
     fn text(&self) -> String {
