@@ -6,7 +6,7 @@
 //! * `<!-- file: NAME -->` before a fenced block makes it a file of that name.
 //! * A block marked `text` is output of the commands before it. `...` and `…` stand for text that is left out.
 //! * "The exit status is N." in the text belongs to the last command before it. Without that, the status is 0.
-//! * `<!-- not run -->` leaves the next block out, and what follows it up to the next commands.
+//! * `<!-- not run -->` leaves the next block out, and all that follows it up to the next commands.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -21,10 +21,17 @@ use xtask_core::steps::{Step, Steps, timed};
 use xtask_core::tally::Tally;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 4] =
-    ["docs/sim/find-a-race.md", "docs/sim/compile.md", "docs/using/onnx.md", "docs/using/two-gpus.md"];
+const PAGES: [&str; 7] = [
+    "docs/sim/find-a-race.md",
+    "docs/sim/compile.md",
+    "docs/using/ci.md",
+    "docs/using/onnx.md",
+    "docs/using/own-kernel.md",
+    "docs/using/port.md",
+    "docs/using/two-gpus.md",
+];
 /// Folders of the project that commands name by a relative path.
-const FOLDERS: [&str; 4] = ["build", "examples", "sim", "tests"];
+const FOLDERS: [&str; 6] = ["build", "examples", "include", "sim", "target", "tests"];
 /// A command that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(300);
 
@@ -138,7 +145,7 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(15)..].join("\n")
 }
 
-/// The first piece of `expected`, between what is left out, that `printed` lacks behind the pieces before. Line breaks
+/// The first piece of `expected`, between ellipses, that `printed` lacks behind the pieces before. Line breaks
 /// and blanks are equal.
 fn missing(expected: &str, printed: &str) -> Option<String> {
     let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
