@@ -229,7 +229,7 @@ fn compatibility_and_heaps_say_what_allocation_does() {
         assert_eq!(compatibility & low != 0, is_slow, "{types:#x}");
         assert_eq!((chosen.type_, size), (kind.memory_type().bits(), 4096));
     }
-    // IREE stages what is for such memory in host memory, of which it has no empty pieces.
+    // IREE stages transfers to such memory in host memory, of which it has no empty pieces.
     let (compatibility, _, size) = query(params(VISIBLE | DEVICE, TRANSFER | MAPPING), 0);
     assert_ne!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_ALLOCATABLE, 0);
     assert_eq!(compatibility & raw::IREE_HAL_BUFFER_COMPATIBILITY_LOW_PERFORMANCE, 0);

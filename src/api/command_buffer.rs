@@ -205,7 +205,7 @@ impl CommandBuffer {
     /// FAILED_PRECONDITION before it has ended.
     pub fn stages(&self) -> Result<(&Arc<Stages>, bool)> {
         let has_ended = self.has_ended.load(Ordering::Acquire);
-        // SAFETY: written before the flag was set, and by nobody since.
+        // SAFETY: written before the flag was set, and not since.
         let stages = if has_ended { unsafe { &*self.stages.get() }.as_ref() } else { None };
         let stages = stages.ok_or_else(|| {
             status!(
@@ -223,7 +223,7 @@ impl CommandBuffer {
         if !self.has_ended.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: written before the flag was set, and by nobody since.
+        // SAFETY: written before the flag was set, and not since.
         unsafe { &*self.program.get() }.as_ref()
     }
 
@@ -267,8 +267,8 @@ impl CommandBuffer {
         match std::mem::replace(state, State::Broken) {
             State::Recording(recorder) => {
                 let program = recorder.finish()?;
-                // SAFETY: the one thread that records, and nobody looks before the flag is set; recorded once, so that
-                // it was not set before.
+                // SAFETY: the one thread that records, and no read before the flag is set; recorded once, so that it
+                // was not set before.
                 unsafe { *self.program.get() = Some(program) };
                 self.has_ended.store(true, Ordering::Release);
                 *state = State::Ended;

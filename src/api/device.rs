@@ -440,8 +440,8 @@ impl Device {
         _flags: SemaphoreFlags,
         out: Out<'_, *mut raw::iree_hal_semaphore_t>,
     ) -> Result<()> {
-        // Every semaphore does what flags ask for or promises less than they allow: all work on any queue of any
-        // device, with any number of producers, wait without spinning, and export their timepoints; themselves they
+        // Every semaphore has the capabilities that flags ask for, or fewer than they allow: all work on any queue of
+        // any device, with any number of producers, wait without spinning, and export their timepoints; themselves they
         // cannot be exported, which the flag permits.
         self.logical.canonical_affinity(affinity)?;
         out.give(DeviceSemaphore::create(

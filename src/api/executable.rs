@@ -154,7 +154,7 @@ impl DeviceExecutable {
             host: std::ptr::null_mut(),
             flush: None,
             coherent: None,
-            // The runtime's loader gives nobody else any.
+            // The runtime's loader gives no other agent access.
             access: device.heaps().access_of(gpu.agent().handle(), &[]),
             memory: Memory::Borrowed,
         };

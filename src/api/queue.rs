@@ -150,7 +150,7 @@ fn arguments_of(constants: usize, bindings: BufferRefs<'_>, flags: DispatchFlags
 }
 
 impl<'a> DispatchRequest<'a> {
-    /// Checks what does not depend on the GPU.
+    /// Checks all that does not depend on the GPU.
     ///
     /// # Errors
     /// INVALID_ARGUMENT for unknown flags and executables of other drivers, and as for [`arguments_of`];

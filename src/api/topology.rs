@@ -52,7 +52,7 @@ impl Places {
         let free = list.iter().position(|place| place.member.strong_count() == 0);
         let boxed = match free.map(|index| list.remove(index).info) {
             Some(boxed) => {
-                // SAFETY: of a group that is gone, so that nobody reads it.
+                // SAFETY: of a group that is gone, so that it has no reader.
                 unsafe { boxed.get().write(*info) };
                 boxed
             }
@@ -78,7 +78,7 @@ impl Places {
         let list = self.list.lock();
         let held = |place: &Place| Some((place.info.get().cast_const(), place.member.upgrade()?));
         let members: SmallVec<[_; 1]> = list.iter().filter_map(held).collect();
-        // One of them may be the last to hold its tracker, which calls back those who wait: not under the lock.
+        // One of them may be the last to hold its tracker, which calls its waiters back: not under the lock.
         drop(list);
         let wanted = members.iter().find(|(_, member)| member.is_wanted());
         wanted.or(members.last()).map_or(self.none.get().cast_const(), |(info, _)| *info)

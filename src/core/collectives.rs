@@ -592,7 +592,7 @@ impl Mover<'_> {
             body(self, &staging, start..length.min(start + size))?;
         }
         self.staging = None;
-        // After a failure nobody knows whether the device still copies.
+        // After a failure it is unknown whether the device still copies.
         files.give_staging(*affinity, staging);
         Ok(())
     }

@@ -342,7 +342,7 @@ fn stop(made: Queues) {
         queue.stop();
     }
     for (queue, thread) in made.queues.iter().zip(made.threads) {
-        // The last reference to the device may go in a callback of what completes, on a completion thread or one that
+        // The last reference to the device may go in a callback of completed work, on a completion thread or one that
         // waits: then the completion thread ends by itself after that.
         if thread.thread().id() != std::thread::current().id() && !queue.is_drained_by_this_thread() {
             // A completion thread that panicked has nothing more to tell.

@@ -137,7 +137,7 @@ impl Executable {
     ///
     /// # Errors
     /// INCOMPATIBLE for other formats and targets; INVALID_ARGUMENT for malformed files and for functions whose
-    /// workgroups are larger than the GPUs'; what HSA said.
+    /// workgroups are larger than the GPUs'; errors of HSA.
     pub fn load(gpus: &[Arc<Gpu>], mask: u64, format: &str, data: &[u8]) -> Result<Self> {
         let parsed = code_object::Executable::parse(data)
             .map_err(|error| status!(INVALID_ARGUMENT, "reading an executable of format '{format}': {error}"))?;

@@ -384,10 +384,10 @@ impl Options {
         })
     }
 
-    /// Checks what can be checked without a device.
+    /// Checks all that needs no device.
     ///
     /// # Errors
-    /// UNIMPLEMENTED for what is not supported, OUT_OF_RANGE for values out of their limits.
+    /// UNIMPLEMENTED for unsupported values, OUT_OF_RANGE for values out of their limits.
     pub fn verify(&self) -> Result<()> {
         self.verify_supported()?;
         self.verify_block_pools()?;

@@ -196,7 +196,7 @@ impl Topology {
     }
 
     fn ordinal_of(&self, part: &str) -> Result<usize> {
-        // No ordinal or UUID is as long as what is left.
+        // No ordinal or UUID is as long as the rest.
         let (part, visible) = (cut(part), self.visible());
         if part.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("GPU-")) {
             let same = |gpu: &&Gpu| gpu.uuid().is_some_and(|uuid| uuid.eq_ignore_ascii_case(part));
@@ -500,7 +500,7 @@ impl Gpu {
 }
 
 impl Selection {
-    /// Checks options against what these GPUs can do.
+    /// Checks options against the limits of these GPUs.
     ///
     /// # Errors
     /// OUT_OF_RANGE with the option, its value and the limit; those of [`Options::verify`].

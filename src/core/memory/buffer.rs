@@ -110,8 +110,8 @@ static VTABLE: raw::iree_hal_buffer_vtable_t = raw::iree_hal_buffer_vtable_t {
 #[repr(transparent)]
 struct LimitedBuffer(DeviceBuffer);
 
-// SAFETY: repr(transparent) over what begins with the C base, which is initialised with LIMITED_VTABLE; that is used
-// for buffers of this kind only.
+// SAFETY: repr(transparent) over a struct that begins with the C base, which is initialised with LIMITED_VTABLE; that
+// is used for buffers of this kind only.
 unsafe impl HalObject for LimitedBuffer {
     type Raw = raw::iree_hal_buffer_t;
 

@@ -58,7 +58,7 @@ struct State {
 
 // SAFETY: slabs are C's plain values, usable from any thread; the rest is guarded or thread-safe.
 unsafe impl Send for RangePool {}
-// SAFETY: shared access changes nothing but what is guarded.
+// SAFETY: shared access changes only guarded fields.
 unsafe impl Sync for RangePool {}
 
 // SAFETY: repr(C), the header is first, VTABLE is used here only.
@@ -221,7 +221,7 @@ impl RangePool {
     fn acquire_and_grow(&self, size: usize, requester: &[raw::iree_async_frontier_entry_t]) -> Result<Answer> {
         let _growth = self.growth.lock();
         loop {
-            // Another thread may have got a slab, and others may take what this one gets.
+            // Another thread may have got a slab, and others may take the slab of this one.
             if let Some(taken) = self.try_acquire(size, requester)? {
                 return Ok(Answer::Ready(taken));
             }
@@ -269,7 +269,7 @@ impl RangePool {
     }
 
     fn release_slab(&self, slab: &raw::iree_hal_slab_t) {
-        // SAFETY: a slab of the provider, which nobody uses any more and nobody else gives back.
+        // SAFETY: a slab of the provider, which is no longer used and has no other owner.
         unsafe { raw::iree_hal_slab_provider_release_slab(self.provider.as_raw(), slab) };
     }
 

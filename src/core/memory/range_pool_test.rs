@@ -135,7 +135,7 @@ fn memory_that_is_not_over_goes_to_who_can_wait_and_comes_back_as_it_was() {
     for _ in 0..2 {
         let (result, all, death) = reserve(&pool, (RANGE, 1), &[(1, 5)], ALLOW_WAIT | DISALLOW_GROWTH).unwrap();
         assert_eq!((result, death), (raw::IREE_HAL_POOL_ACQUIRE_OK_NEEDS_WAIT, vec![(1, 5), (2, 7)]));
-        // The pool's own frontier, as a requester gives it back who does not wait.
+        // The pool's own frontier, as a requester that does not wait gives it back.
         let own = pool.borrow().downcast::<RangePool>().unwrap().state.lock().waits[0].1.as_ptr();
         // SAFETY: a live pool, a reservation of it, and its frontier.
         unsafe { raw::iree_hal_pool_release_reservation(pool.as_ptr(), &raw const all, own) };

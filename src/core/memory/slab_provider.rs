@@ -123,7 +123,7 @@ impl SlabProvider {
         let slab = Box::new(Slab { _trace: trace, _coherent: coherent, _allocation: allocation });
         let provider_handle = Box::into_raw(slab) as u64;
         self.acquired.fetch_add(1, Ordering::Relaxed);
-        // Pools show the slab's length to users, so it is what was asked for, not what HSA rounded it to.
+        // Pools show the slab's length to users, so it is the requested length, not HSA's rounded one.
         out.set(raw::iree_hal_slab_t { base_ptr, length, provider_handle });
         Ok(())
     }

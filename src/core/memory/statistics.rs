@@ -52,7 +52,7 @@ impl Statistics {
     pub fn query(&self) -> AllocatorStatistics {
         let of = |counters: &Counters| HeapStatistics {
             peak: counters.peak.load(Ordering::Relaxed),
-            // Before what it is compared to: users subtract one from the other.
+            // Before the count that it is compared to: users subtract one from the other.
             freed: counters.freed.load(Ordering::Relaxed),
             allocated: counters.allocated.load(Ordering::Relaxed),
         };

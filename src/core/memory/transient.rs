@@ -146,7 +146,7 @@ impl Transient {
                 (&raw mut (*buffer).keeps_frontiers).write(keeps_frontiers);
                 (&raw mut (*buffer).listed_at).write(AtomicU32::new(0));
                 (&raw mut (*buffer).is_committed).write(Mutex::new(false));
-                // Nobody else has it yet.
+                // There is no other holder yet.
                 (*base).resource.ref_count = 2;
             })?;
             let other = HalRef::from_owned(buffer.as_ptr()).expect("an object is not null");
@@ -271,7 +271,7 @@ impl Transient {
             self.backing.swap(null_mut(), Ordering::AcqRel)
         };
         // Which may free it: under no lock.
-        // SAFETY: null or a buffer with a reference that was this one's, which nobody else took.
+        // SAFETY: null or a buffer with a reference that was this one's, which was not taken.
         drop(unsafe { BufferHandle::from_owned(backing) });
     }
 

@@ -155,7 +155,7 @@ impl FileTransfer {
             None => staging_buffer(device, self.affinity, size)?,
         };
         Staging::new(self, device, &buffer, staging.slot).and_then(Staging::run)?;
-        // After a failure nobody knows whether the device still copies.
+        // After a failure it is unknown whether the device still copies.
         staging.give(self.affinity, buffer);
         Ok(())
     }

@@ -214,7 +214,7 @@ impl<'a> Execute<'a> {
                 kernargs.write(BIND_TABLE + size_of::<u64>() * index, &entry.address.to_le_bytes());
             }
             let packet = emitter.gpu().library_packet(&plan_bind(args), kernargs.address());
-            // An earlier execution may still use what is written.
+            // An earlier execution may still use the written memory.
             let order = Order { barrier: true, acquire: HsaFenceScope::AGENT, release: HsaFenceScope::AGENT };
             emitter.dispatch(&packet, order);
         } else if stream.packets() > 1 {

@@ -104,7 +104,7 @@ impl Recorder {
             has_stored: false,
             more_packets: 0,
             kernarg_bytes: 0,
-            // At least what nearly every step does.
+            // At least the demand of nearly every step.
             largest: Demand { packets: 1, kernarg_bytes: BLOCK_BYTES as u64, overlapping: true, ..Demand::default() },
             open_debug_groups: 0,
         })

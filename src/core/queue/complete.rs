@@ -136,7 +136,7 @@ pub fn fail_all(queue: &Queue, failure: &Status) {
     if let Some(mut draining) = DrainGuard::try_begin_or_ask(queue) {
         drain(&mut draining, u64::MAX);
     }
-    // Nothing is pushed after this, and the hardware lets go of what the records keep before they go.
+    // Nothing is pushed after this, and the hardware releases the records' resources before the records go.
     queue.inactivate();
     queue.shared().groups.fail(queue.ordinal(), failure);
     queue.end_blocked();

@@ -313,7 +313,7 @@ impl<'ring> Emitter<'ring> {
     ) -> u32 {
         debug_assert!(self.is_inner());
         let most = self.packets.remaining() - 1;
-        // A copy, which nobody else can change: it stays in registers.
+        // A private copy: it stays in registers.
         let mut room = self.room;
         let written = self.packets.write_run(most, dispatches.map(|dispatch| body(&mut room, dispatch)));
         self.room = room;
@@ -322,7 +322,7 @@ impl<'ring> Emitter<'ring> {
 
     /// Writes the launch of the device library's patch kernel and, after it, the dispatch that the kernel completes
     /// with workgroup counts and publishes on the device. The dispatch's header stays INVALID here;
-    /// [`Self::published_header`] is what the kernel stores, with the setup bits above it. Takes
+    /// [`Self::published_header`] is the header that the kernel stores, with the setup bits above it. Takes
     /// [`amdgpu_ring::KERNARG_ALIGNMENT`] bytes of kernargs.
     pub fn patch_and_dispatch(
         &mut self,
@@ -348,7 +348,7 @@ impl<'ring> Emitter<'ring> {
     }
 
     /// The header of a dispatch that the device publishes, as the packet after the next one to be written. The next
-    /// packet waits for and acquires what `order` says and has completed by then. This dispatch only has to acquire its
+    /// packet waits and acquires as `order` says, and has completed by then. This dispatch only has to acquire its
     /// writes, and has the barrier bit only to keep epochs in order or to be counted.
     pub fn published_header(&self, order: Order) -> PacketHeader {
         let release = self.release(1, order.release);

@@ -68,7 +68,7 @@ impl EpochSignal {
         self.signal.wait(HsaSignalCondition::NE, seen, None, HsaWaitState::BLOCKED);
     }
 
-    /// Ends the completion thread after one more look. Nobody else writes to the signal any more: nothing is in flight
+    /// Ends the completion thread after one more look. The signal has no other writer any more: nothing is in flight
     /// or will be submitted, or the device `is_lost` and the queue's hardware has stopped.
     pub(super) fn end(&self, is_lost: bool) {
         self.has_ended.store(true, Ordering::Relaxed);

@@ -8,7 +8,7 @@
 //!   semaphores and of memory that went back to its pool. Every group's tracker knows it.
 //! * the axis that a group gave the queue, by the device's place in that group. The group's tracker alone knows it.
 //!
-//! A [`Member`] holds its group's tracker. The group is gone once nobody else holds the tracker. The member is then
+//! A [`Member`] holds its group's tracker. The group is gone once the tracker has no other holder. The member is then
 //! removed when a queue next completes something or the device joins another group. The last member stays, as the
 //! driver's own waits for epochs need a tracker.
 //!
@@ -118,7 +118,7 @@ impl Groups {
         let list = wanted.cloned().collect();
         let before = self.replace(&mut members, list);
         drop(members);
-        // May be the end of trackers, which call back those who wait: not under the lock.
+        // May be the end of trackers, which call their waiters back: not under the lock.
         drop(before);
         Ok(member)
     }
@@ -144,7 +144,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Puts `list` in the place of `members` and returns what was there.
+    /// Puts `list` in the place of `members` and returns the old list.
     fn replace(&self, members: &mut Arc<Members>, list: Members) -> Arc<Members> {
         let before = std::mem::replace(members, Arc::new(list));
         self.newest.store(Arc::as_ptr(members).cast_mut(), Ordering::Release);

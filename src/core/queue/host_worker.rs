@@ -243,7 +243,7 @@ impl Pool {
                 drop(state);
                 self.wake(wakes);
                 // A panic in application code must not take the process down from a thread of ours; the task's drop
-                // guards have failed what it had promised.
+                // guards have failed its semaphores.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                     zone!("host call");
                     task.run(signals)

@@ -35,7 +35,7 @@ pub enum Progress {
 ///
 /// The submission path calls `plan` and `write` in turns, a part at a time, until `write` says [`Progress::Done`], then
 /// `completion_action` once and `on_submitted` once. An operation that will never run (a failed wait, a lost device) is
-/// dropped, and its drop undoes what it did at the API.
+/// dropped, and its drop undoes its effects at the API.
 pub trait Operation: Send {
     /// Resolves addresses and geometry of the next part. No lock is held. Every wait is satisfied, or is in `waits` and
     /// goes in front of the part as a packet. May be called again for the same part when a ring was full.

@@ -31,7 +31,7 @@ pub fn run(queue: &Arc<Queue>) {
         let mut parked = LinkedList::new();
         for ready in queue.backlog.take_ready() {
             if !parked.is_empty() && ready.wants_room() {
-                // Room that is there by now is for who waits longer.
+                // Free room is for submissions that have waited longer.
                 parked.push_back(ready);
             } else {
                 parked.extend(submit::resume(queue, ready));

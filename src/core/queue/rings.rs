@@ -162,7 +162,7 @@ impl Rings {
 /// RESOURCE_EXHAUSTED for memory without an address.
 ///
 /// # Safety
-/// The memory has `capacity` bytes, a power of two, outlives the ring, and nobody else uses it.
+/// The memory has `capacity` bytes, a power of two, outlives the ring, and only the ring uses it.
 unsafe fn ring_over(memory: &hsa::Allocation, capacity: u64) -> Result<KernargRing> {
     let base = NonNull::new(memory.as_ptr())
         .ok_or_else(|| amdgpu_ffi::status!(RESOURCE_EXHAUSTED, "the memory of a queue's ring has no address"))?;

@@ -274,7 +274,7 @@ pub fn submit_host(
 pub fn resume(queue: &Arc<Queue>, pending: PendingSubmission) -> Option<PendingSubmission> {
     zone!("resume");
     let PendingSubmission { work, mut waits, signals, retained, failure, waiter } = pending;
-    // A queue that is stopping goes on with what was accepted: the ring may hold some of its parts already.
+    // A queue that is stopping goes on with accepted work: the ring may hold some of its parts already.
     let failure = failure.or_else(|| queue.check_not_lost().err());
     match (work, failure) {
         (work, Some(failure)) => {
@@ -423,7 +423,7 @@ fn emit_parts<S: Signals>(
         if progress == Progress::More {
             record.fill(Record::part(ends));
             emitter.publish();
-            // The next part starts after this one has, and so behind what this one is behind; what else orders them is
+            // The next part starts after this one has, and so behind all work before this one; their further order is
             // recorded.
             ordering = QueueOrdering::Unordered;
             has_parts = true;

@@ -52,7 +52,7 @@ impl Drop for Kept {
     }
 }
 
-/// An operation whose device is lost and whose ring is closed when it has retained what it uses.
+/// An operation whose device is lost and whose ring is closed when it has retained its resources.
 struct Unlucky(Mutex<Option<Resource>>);
 
 impl Operation for Unlucky {
@@ -65,7 +65,7 @@ impl Operation for Unlucky {
     }
 
     fn retained_resources(&self, queue: &Queue) -> Result<RetainedSet> {
-        // Nobody is woken: the submission thread would stop the hardware, too.
+        // No thread is woken: the submission thread would stop the hardware, too.
         let _ = queue.shared().lost_status.set(status!(DATA_LOSS, "on purpose"));
         queue.rings.lock().closed = true;
         RetainedSet::new(queue.vec_pools(), self.0.lock().unwrap().take(), 0, std::iter::empty())

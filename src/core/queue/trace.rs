@@ -21,7 +21,7 @@ use amdgpu_profile::session::{DISPATCHES, Session};
 use amdgpu_profile::{EventInfo, LaunchInfo, Profiler, counters, thread_traces};
 
 /// The record that a session makes of one operation. It owns the completion signals of the operation's packets and
-/// lives until these are complete. Each use decrements a signal; nobody looks at its value, only at its times. Traces
+/// lives until these are complete. Each use decrements a signal; only its times are read, not its value. Traces
 /// are reused by later operations of a queue, with a few of their signals.
 #[derive(Debug)]
 pub struct Trace {
