@@ -24,6 +24,7 @@ use crate::steps::Steps;
 use crate::trace::Trace;
 use crate::wave::{Group, Named, Row, State, Wave};
 use hsa_abi::KernelDispatchPacket;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -160,6 +161,8 @@ struct Dispatch<'a, const L: usize> {
     failed: AtomicBool,
     /// Kernel arguments that waves start with in SGPRs.
     preloaded: Vec<u32>,
+    /// Vector registers that a wave with all lanes may read before it writes them; `None` if an observer sees all.
+    zeroed: Option<&'a [Range<usize>]>,
 }
 
 impl<'a, const L: usize> Dispatch<'a, L> {
@@ -192,6 +195,7 @@ impl<'a, const L: usize> Dispatch<'a, L> {
         let preloaded = preloaded(kernel, packet, memory).map_err(|kind| Fault::outside(&kernel.name, kind))?;
         Ok(Dispatch {
             preloaded,
+            zeroed: launch.watch.is_none().then(|| kernel.read_first(program)),
             kernel,
             program,
             launch,
@@ -399,7 +403,15 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
                 self.waves.push(wave);
             }
             let wave = &mut self.waves[index];
-            wave.v[..dispatch.kernel.registers.total()].fill(Row::ZERO);
+            let is_full = (index + 1) * L <= size.iter().product::<u32>() as usize;
+            if cfg!(debug_assertions) {
+                // Nobody may see it.
+                wave.v[..dispatch.kernel.registers.total()].fill(Row([0x7fa5_5aa5; L]));
+            }
+            match &dispatch.zeroed {
+                Some(zeroed) if is_full => zeroed.iter().for_each(|rows| wave.v[rows.clone()].fill(Row::ZERO)),
+                _ => wave.v[..dispatch.kernel.registers.total()].fill(Row::ZERO),
+            }
             wave.s = [0; slot::PADDED];
             wave.scc = false;
             wave.next = dispatch.program.entry;

@@ -7,12 +7,14 @@ use crate::hardware::{PRIVATE_BUFFER, mode, slot};
 use crate::launch::Launch;
 use crate::operand::Registers;
 use crate::program::{NOWHERE, Program};
+use crate::read_first::read_first;
 use crate::sanitizer::{Line, PathReport, Plan, Uses, check_paths};
 use crate::setup;
 use crate::translate::translate;
-use crate::wave::Wave;
+use crate::wave::{Row, Wave};
 use hsa_abi::KernelDescriptor;
 use sim_isa::Target;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// A kernel ready to be launched, from any thread and any number of times.
@@ -25,6 +27,8 @@ pub struct Kernel {
     plan: OnceLock<Plan>,
     /// For launches with the check of uninitialized data.
     uses: OnceLock<Uses>,
+    /// Vector registers that waves may read before they write them, for launches that nothing observes.
+    read_first: OnceLock<Vec<Range<usize>>>,
 }
 
 /// A kernel's program for waves of its size.
@@ -113,7 +117,8 @@ impl Kernel {
             Code::Wave64(translate(target, code_base, code, entry, registers, level))
         };
         let start = Start { target, descriptor: *descriptor, mode };
-        Ok(Kernel { name: name.to_owned(), code, start, registers, plan: OnceLock::new(), uses: OnceLock::new() })
+        let (plan, uses, read_first) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(Kernel { name: name.to_owned(), code, start, registers, plan, uses, read_first })
     }
 }
 
@@ -191,6 +196,12 @@ impl Kernel {
     pub(crate) fn uses<const L: usize>(&self, program: &Program<L>) -> &Uses {
         self.uses.get_or_init(|| Uses::new(program, self.registers))
     }
+
+    /// Vector registers that a wave of `program`, the kernel's code, may read before it has written them, if it begins
+    /// with all lanes.
+    pub(crate) fn read_first<const L: usize>(&self, program: &Program<L>) -> &[Range<usize>] {
+        self.read_first.get_or_init(|| read_first(program, self.registers, self.start.ids()))
+    }
 }
 
 /// Registers that a descriptor allocates (AMDGPUUsage, `GRANULATED_WORKITEM_VGPR_COUNT` and `ACCUM_OFFSET`).
@@ -242,6 +253,14 @@ impl Start {
         }
     }
 
+    /// Number of VGPRs with ids of work-items. gfx90a, and GPUs after gfx10, pack the ids.
+    pub fn ids(&self) -> usize {
+        match !self.target.is_before_gfx11() || self.target.has_unified_registers() {
+            true => 1,
+            false => 1 + self.descriptor.compute_pgm_rsrc2.enable_vgpr_workitem_id() as usize,
+        }
+    }
+
     /// Sets up the registers of wave `index` of the workgroup with id `group` and (possibly partial) size `size`.
     pub fn wave<const L: usize>(
         &self,
@@ -256,15 +275,21 @@ impl Start {
         wave.sched_mode = 0;
         let waves = size.iter().product::<u32>().div_ceil(L as u32);
         let sgprs = self.scalars(wave, launch, preloaded, (group, index, waves));
-        // gfx90a, and GPUs after gfx10, pack the ids.
         let packed = !self.target.is_before_gfx11() || self.target.has_unified_registers();
         let total = size.iter().product::<u32>();
         let dimensions = self.descriptor.compute_pgm_rsrc2.enable_vgpr_workitem_id();
-        wave.given = (sgprs, if packed { 1 } else { 1 + dimensions as usize });
+        wave.given = (sgprs, self.ids());
         let first = index * L as u32;
         let count = total.saturating_sub(first).min(L as u32) as usize;
         let [mut x, mut y, mut z] = [first % size[0], first / size[0] % size[1], first / (size[0] * size[1])];
         let shown = [dimensions >= 1, dimensions >= 2].map(|is_shown| if is_shown { u32::MAX } else { 0 });
+        if packed && count == L && x + L as u32 <= size[0] {
+            // All are in one line.
+            let ids = x | (y & shown[0]) << 10 | (z & shown[1]) << 20;
+            wave.v[0] = Row(std::array::from_fn(|lane| ids + lane as u32));
+            wave.set_exec(u64::MAX);
+            return;
+        }
         for lane in 0..count {
             let ids = [x, y & shown[0], z & shown[1]];
             if packed {

@@ -36,6 +36,7 @@ mod operand;
 mod probe;
 mod profile;
 mod program;
+mod read_first;
 mod sanitizer;
 mod setup;
 mod sources;

@@ -4,6 +4,7 @@
 mod compiled;
 mod gfx9;
 mod kernels;
+mod registers;
 #[path = "../rig/launch.rs"]
 mod rig;
 mod setup;
