@@ -8,6 +8,7 @@ mod registers;
 #[path = "../rig/launch.rs"]
 mod rig;
 mod setup;
+mod threads;
 
 use hsa_abi::KernelDescriptor;
 use rig::launch;
