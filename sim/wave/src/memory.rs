@@ -242,6 +242,16 @@ impl<'a> Translator<'a> {
         self.host(addr, size, access).ok().map(|host| host.wrapping_sub(addr))
     }
 
+    /// As [`Translator::displacement`], for an access to all of `addr..addr + size`. Caches in between serve it like one
+    /// of each of its bytes, where nothing but its compute unit's cache is on the path.
+    #[inline]
+    pub fn displacement_of_all(&mut self, addr: u64, size: u64, access: Access) -> Option<u64> {
+        if self.turn.is_some() && (self.path != Path::Vector || access == Access::Atomic) {
+            return None;
+        }
+        self.host(addr, size, access).ok().map(|host| host.wrapping_sub(addr))
+    }
+
     /// Checks one lane's access, and returns the host's address for it.
     #[inline]
     pub fn check(&mut self, address: u64, size: u32, access: Access, lane: usize) -> Result<u64, Box<FaultKind>> {

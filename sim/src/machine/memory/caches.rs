@@ -30,23 +30,19 @@
 //! invalidates instruction caches after it has loaded code (ROCR, `GpuAgent::InvalidateCodeCaches`, called by the
 //! loader), and only the loader can write code that packets name.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaFenceScope, HsaPointerType};
+use hsa_abi::HsaFenceScope;
 use parking_lot::{Mutex, MutexGuard};
 use sim_wave::{Access, Control, Path, Turn};
 
-use crate::machine::memory::allocation::{AllocationInfo, Mapping};
+use crate::machine::memory::cache::{Cache, CachedRange, LINE, lines, move_bytes};
 use crate::machine::memory::hdp::{Accesses, HostWrites};
 use crate::machine::memory::map::MemoryMap;
 use crate::machine::product::gpu::Gpu;
 use crate::machine::product::random::Random;
-
-/// Bytes of a cache line.
-const LINE: u64 = 128;
 
 /// Number of modelled compute units, each with a vector cache.
 const UNITS: usize = 4;
@@ -81,179 +77,15 @@ struct State {
     scalar: [Cache; HALVES],
     /// Ranges that were accessed, by address.
     ranges: BTreeMap<u64, CachedRange>,
+    /// The range that was accessed last.
+    latest: Option<CachedRange>,
+    /// A range for each number that is in use.
+    numbers: Vec<Option<u64>>,
     /// Generation of the memory map that the ranges belong to.
     generation: u64,
     /// Waves' turns since each unit's last write-back.
     turns: [u32; UNITS],
     random: Option<Random>,
-}
-
-/// A cached range of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct CachedRange {
-    base: u64,
-    end: u64,
-    /// Host address of the base.
-    host: u64,
-    /// True if the L2 caches the range.
-    is_shared: bool,
-}
-
-impl CachedRange {
-    fn new(range: &AllocationInfo) -> Self {
-        let is_coarse = range.global_flags & HSA_GLOBAL_FLAG_COARSE_GRAINED != 0;
-        let is_shared = is_coarse && range.pointer_type == HsaPointerType::HSA;
-        Self { base: range.base, end: range.base + range.size, host: range.host, is_shared }
-    }
-
-    /// Host address of a line. Its first bytes may be outside of the range.
-    fn host_line(&self, line: u64) -> u64 {
-        self.host.wrapping_add(line.wrapping_sub(self.base))
-    }
-}
-
-#[derive(Debug, Default)]
-struct Cache {
-    /// Copies, by the base of their range.
-    copies: BTreeMap<u64, Copied>,
-    /// Counter of invalidations. A line from an earlier epoch is read again.
-    epoch: u64,
-}
-
-/// A cache's copy of a range.
-#[derive(Debug)]
-struct Copied {
-    /// Address of the range's first line.
-    start: u64,
-    data: Mapping,
-    lines: HashMap<u64, Line>,
-    /// Lines with written bytes.
-    written: Vec<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    /// The cache's epoch when the line was read, plus one; zero if it was not read.
-    read: u64,
-    /// Mask of the bytes that are not written back.
-    written: u128,
-}
-
-impl Copied {
-    fn new(range: CachedRange) -> io::Result<Self> {
-        let start = range.base / LINE * LINE;
-        let data = Mapping::new((range.end - start).next_multiple_of(LINE) as usize)?;
-        Ok(Self { start, data, lines: HashMap::new(), written: Vec::new() })
-    }
-
-    fn address(&self, address: u64) -> u64 {
-        self.data.base() as u64 + (address - self.start)
-    }
-
-    /// Marks bytes of a line as written.
-    fn write(&mut self, line: u64, bytes: u128) {
-        let state = self.lines.entry(line).or_default();
-        if state.written == 0 {
-            self.written.push(line);
-        }
-        state.written |= bytes;
-    }
-}
-
-impl Cache {
-    fn copy(&mut self, range: CachedRange) -> &mut Copied {
-        self.copies.entry(range.base).or_insert_with(|| Copied::new(range).expect("memory for the copies in a cache"))
-    }
-
-    /// Reads a line from `source`, unless the cache has it. Keeps the bytes that were written here.
-    fn read(&mut self, range: CachedRange, line: u64, source: u64) {
-        let epoch = self.epoch + 1;
-        let copy = self.copy(range);
-        let state = copy.lines.entry(line).or_default();
-        if state.read != epoch {
-            state.read = epoch;
-            let bytes = mask(line, &(line.max(range.base)..(line + LINE).min(range.end))) & !state.written;
-            move_bytes(source, copy.address(line), bytes);
-        }
-    }
-
-    /// True if the cache holds a valid copy of the line.
-    fn has(&self, range: CachedRange, line: u64) -> bool {
-        let state = self.copies.get(&range.base).and_then(|copy| copy.lines.get(&line));
-        state.is_some_and(|state| state.read == self.epoch + 1)
-    }
-
-    /// Updates a line with written bytes from `source`, except for those bytes. Does nothing for other lines.
-    fn refresh(&mut self, range: CachedRange, line: u64, source: u64) {
-        self.copy(range).lines.entry(line).or_default().read = 0;
-        self.read(range, line, source);
-    }
-
-    /// Mask of the bytes of a line that were written.
-    fn written(&self, range: CachedRange, line: u64) -> u128 {
-        self.copies.get(&range.base).and_then(|copy| copy.lines.get(&line)).map_or(0, |state| state.written)
-    }
-
-    /// Removes a line together with its written bytes.
-    fn remove(&mut self, range: CachedRange, line: u64) {
-        if let Some(copy) = self.copies.get_mut(&range.base) {
-            copy.lines.remove(&line);
-        }
-    }
-
-    fn invalidate(&mut self) {
-        self.epoch += 1;
-    }
-
-    /// Returns all lines with written bytes: base of the range, line, mask. Clears the masks.
-    fn take_written(&mut self) -> Vec<(u64, u64, u128)> {
-        let mut taken = Vec::new();
-        for (&base, copy) in &mut self.copies {
-            for line in copy.written.drain(..) {
-                if let Some(state) = copy.lines.get_mut(&line).filter(|state| state.written != 0) {
-                    taken.push((base, line, std::mem::take(&mut state.written)));
-                }
-            }
-        }
-        taken
-    }
-}
-
-/// Mask of `bytes`, which lie on `line`.
-fn mask(line: u64, bytes: &Range<u64>) -> u128 {
-    let (first, count) = (bytes.start - line, bytes.end - bytes.start);
-    (u128::MAX >> (128 - count)) << first
-}
-
-/// Lines of an access, with masks of the accessed bytes.
-fn lines(address: u64, size: u64) -> impl Iterator<Item = (u64, u128)> {
-    let end = address + size;
-    (address / LINE * LINE..end).step_by(LINE as usize).map(move |line| {
-        let bytes = line.max(address)..(line + LINE).min(end);
-        (line, mask(line, &bytes))
-    })
-}
-
-/// Copies the bytes of a line whose bits are set, in pieces as large as alignment allows. The addresses are the line's.
-fn move_bytes(source: u64, target: u64, mut bytes: u128) {
-    while bytes != 0 {
-        let at = bytes.trailing_zeros();
-        let (from, to) = (source.wrapping_add(at.into()), target.wrapping_add(at.into()));
-        let run = (bytes >> at).trailing_ones();
-        let fits = |&size: &u32| run >= size && (from | to).is_multiple_of(size.into());
-        let size = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
-        // SAFETY: both are mapped (a cache's copy, and memory that the machine's map has while packets run) and
-        // aligned; volatile because others may access them at the same time.
-        unsafe {
-            match size {
-                8 => (to as *mut u64).write_volatile((from as *const u64).read_volatile()),
-                4 => (to as *mut u32).write_volatile((from as *const u32).read_volatile()),
-                2 => (to as *mut u16).write_volatile((from as *const u16).read_volatile()),
-                _ => (to as *mut u8).write_volatile((from as *const u8).read_volatile()),
-            }
-        }
-        bytes &= !((u128::MAX >> (128 - size)) << at);
-    }
 }
 
 impl AgentCaches {
@@ -271,6 +103,8 @@ impl AgentCaches {
             vector: Default::default(),
             scalar: Default::default(),
             ranges: BTreeMap::new(),
+            latest: None,
+            numbers: Vec::new(),
             generation: 0,
             turns: [0; UNITS],
             random: seed.map(Random::new),
@@ -362,27 +196,42 @@ impl State {
             return;
         }
         self.generation = generation;
-        let is_there =
-            |range: &CachedRange| memory.reachable(range.base).is_some_and(|found| CachedRange::new(&found) == *range);
-        let gone: Vec<_> = self.ranges.values().filter(|range| !is_there(range)).map(|range| range.base).collect();
-        for base in gone {
+        self.latest = None;
+        let is_there = |range: &CachedRange| {
+            memory.reachable(range.base).is_some_and(|found| CachedRange::new(range.number, &found) == *range)
+        };
+        let gone: Vec<_> = self.ranges.values().filter(|range| !is_there(range)).copied().collect();
+        for CachedRange { base, number, .. } in gone {
             self.ranges.remove(&base);
+            self.numbers[number] = None;
             for cache in
                 self.vector.iter_mut().chain(&mut self.scalar).chain(&mut self.middle).chain([&mut self.shared])
             {
-                cache.copies.remove(&base);
+                cache.copies.get_mut(number).into_iter().for_each(|copy| *copy = None);
             }
         }
     }
 
+    /// The range with a number.
+    fn numbered(&self, number: usize) -> Option<CachedRange> {
+        self.numbers[number].map(|base| self.ranges[&base])
+    }
+
     fn range(&mut self, memory: &MemoryMap, address: u64) -> Option<CachedRange> {
-        let known = self.ranges.range(..=address).next_back().map(|(_, range)| *range);
-        if let Some(range) = known.filter(|range| address < range.end) {
+        if let Some(range) = self.latest.filter(|range| (range.base..range.end).contains(&address)) {
             return Some(range);
         }
-        let range = CachedRange::new(&memory.reachable(address)?);
-        self.ranges.insert(range.base, range);
-        Some(range)
+        let known = self.ranges.range(..=address).next_back().map(|(_, range)| *range);
+        self.latest = known.filter(|range| address < range.end);
+        if self.latest.is_none() {
+            let number = self.numbers.iter().position(Option::is_none).unwrap_or(self.numbers.len());
+            let range = CachedRange::new(number, &memory.reachable(address)?);
+            self.numbers.resize(self.numbers.len().max(number + 1), None);
+            self.numbers[number] = Some(range.base);
+            self.ranges.insert(range.base, range);
+            self.latest = Some(range);
+        }
+        self.latest
     }
 
     /// Address of a line for accesses that bypass shader arrays and dies.
@@ -411,7 +260,7 @@ impl State {
     /// Reads lines into the first cache of a path, and returns their address there.
     fn read(&mut self, unit: usize, path: Path, range: CachedRange, address: u64, size: u64) -> u64 {
         let half = unit % HALVES;
-        for (line, _) in lines(address, size) {
+        for line in (address / LINE * LINE..address + size).step_by(LINE as usize) {
             if !self.first(unit, path).has(range, line) {
                 let source = self.beyond_units(half, range, line);
                 self.first(unit, path).read(range, line, source);
@@ -429,8 +278,8 @@ impl State {
         self.turns[unit] = 0;
         let accesses = Accesses::new(backing.host_writes);
         let half = unit % HALVES;
-        for (base, line, bytes) in self.vector[unit].take_written() {
-            let Some(&range) = self.ranges.get(&base) else { continue };
+        for (number, line, bytes) in self.vector[unit].take_written() {
+            let Some(range) = self.numbered(number) else { continue };
             let source = self.vector[unit].copy(range).address(line);
             if self.between == Middle::Array {
                 self.middle[half].remove(range, line);
@@ -441,7 +290,7 @@ impl State {
                 copy.write(line, bytes);
                 move_bytes(source, copy.address(line), bytes);
             } else {
-                accesses.begin(base, line.max(range.base)..(line + LINE).min(range.end));
+                accesses.begin(range.base, line.max(range.base)..(line + LINE).min(range.end));
                 move_bytes(source, range.host_line(line), bytes);
             }
         }
@@ -449,8 +298,8 @@ impl State {
 
     /// Writes a die's stores back, if there are dies.
     fn write_back_die(&mut self, half: usize) {
-        for (base, line, bytes) in self.middle[half].take_written() {
-            let Some(&range) = self.ranges.get(&base) else { continue };
+        for (number, line, bytes) in self.middle[half].take_written() {
+            let Some(range) = self.numbered(number) else { continue };
             let copy = self.shared.copy(range);
             copy.write(line, bytes);
             move_bytes(self.middle[half].copy(range).address(line), copy.address(line), bytes);
@@ -484,10 +333,10 @@ impl State {
                 self.vector[unit].remove(range, line);
                 if self.between == Middle::Die {
                     let copy = self.middle[half].copy(range);
-                    let source = copy.address(line);
-                    if let Some(state) = copy.lines.get_mut(&line) {
-                        move_bytes(source, beyond, state.written & bytes);
-                        state.written &= !bytes;
+                    let written = copy.line(line).written;
+                    if written & bytes != 0 {
+                        move_bytes(copy.address(line), beyond, written & bytes);
+                        copy.line_mut(line).written = written & !bytes;
                     }
                 } else {
                     self.middle[half].remove(range, line);
@@ -506,9 +355,9 @@ impl State {
 
     fn write_back_shared(&mut self, backing: Backing<'_>) {
         let accesses = Accesses::new(backing.host_writes);
-        for (base, line, bytes) in self.shared.take_written() {
-            let Some(&range) = self.ranges.get(&base) else { continue };
-            accesses.begin(base, line.max(range.base)..(line + LINE).min(range.end));
+        for (number, line, bytes) in self.shared.take_written() {
+            let Some(range) = self.numbered(number) else { continue };
+            accesses.begin(range.base, line.max(range.base)..(line + LINE).min(range.end));
             move_bytes(self.shared.copy(range).address(line), range.host_line(line), bytes);
         }
     }
@@ -595,7 +444,7 @@ impl sim_wave::Caches for Cached<'_> {
         let mut state = self.caches.0.lock();
         state.follow(self.backing.memory);
         state.begin(unit, self.backing);
-        Box::new(UnitTurn { state: Some(state), backing: self.backing, unit })
+        Box::new(UnitTurn { state: Some(state), backing: self.backing, unit, read: None })
     }
 }
 
@@ -604,6 +453,8 @@ struct UnitTurn<'a> {
     state: Option<MutexGuard<'a, State>>,
     backing: Backing<'a>,
     unit: usize,
+    /// The line that was read last, and its host address, if it is whole: lanes read the same ones again and again.
+    read: Option<(Path, u64, u64)>,
 }
 
 impl Drop for UnitTurn<'_> {
@@ -615,6 +466,13 @@ impl Drop for UnitTurn<'_> {
 impl Turn for UnitTurn<'_> {
     fn access(&mut self, address: u64, host: u64, size: u64, access: Access, path: Path) -> u64 {
         let (unit, backing) = (self.unit, self.backing);
+        let line = address / LINE * LINE;
+        if let Some((of, there, host)) = self.read
+            && (access, path, line) == (Access::Read, of, there)
+            && address + size <= line + LINE
+        {
+            return host + (address - line);
+        }
         let Some(state) = self.state.as_deref_mut() else { return host };
         let Some(range) = state.range(backing.memory, address).filter(|range| address + size <= range.end) else {
             return host;
@@ -625,8 +483,14 @@ impl Turn for UnitTurn<'_> {
                 lines(address, size).for_each(|(line, bytes)| copy.write(line, bytes));
                 copy.address(address)
             }
-            (Path::Vector | Path::Scalar, Access::Read) => state.read(unit, path, range, address, size),
+            (Path::Vector | Path::Scalar, Access::Read) => {
+                let at = state.read(unit, path, range, address, size);
+                let is_whole = line >= range.base && line + LINE <= range.end;
+                self.read = is_whole.then(|| (path, line, at - (address - line)));
+                at
+            }
             _ => {
+                self.read = None;
                 state.write_back(unit, backing);
                 state.pass_units(unit, (path, access), range, (address, host, size))
             }
@@ -634,68 +498,9 @@ impl Turn for UnitTurn<'_> {
     }
 
     fn control(&mut self, control: Control) {
+        self.read = None;
         if let Some(state) = self.state.as_deref_mut() {
             state.control(self.unit..self.unit + 1, self.backing, control);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn range(memory: &mut [u8], base: u64) -> CachedRange {
-        let host = memory.as_mut_ptr().expose_provenance() as u64;
-        CachedRange { base, end: base + memory.len() as u64, host, is_shared: true }
-    }
-
-    fn byte(cache: &mut Cache, range: CachedRange, address: u64) -> u8 {
-        let copy = cache.copy(range).address(address);
-        // SAFETY: a byte of the cache's copy.
-        unsafe { std::ptr::with_exposed_provenance::<u8>(copy as usize).read() }
-    }
-
-    #[test]
-    fn a_cache_keeps_what_it_has_read_until_it_is_invalidated_and_what_was_written_longer() {
-        let mut memory = vec![1; 300];
-        // A range that neither begins nor ends with a line.
-        let range = range(&mut memory, 1000);
-        let line = 1024;
-        let mut cache = Cache::default();
-        cache.read(range, line, range.host_line(line));
-        assert_eq!(byte(&mut cache, range, 1030), 1);
-        memory[30..34].fill(2);
-        cache.read(range, line, range.host_line(line));
-        assert_eq!(byte(&mut cache, range, 1030), 1, "the line is there");
-        cache.copy(range).write(line, mask(line, &(1031..1033)));
-        cache.invalidate();
-        cache.read(range, line, range.host_line(line));
-        let seen = [1030, 1031, 1032, 1033].map(|address| byte(&mut cache, range, address));
-        assert_eq!(seen, [2, 1, 1, 2], "the written bytes stay");
-        assert_eq!(cache.take_written(), [(1000, line, 3 << 7)]);
-        assert_eq!(cache.take_written(), []);
-        for line in [896, 1280] {
-            cache.read(range, line, range.host_line(line));
-        }
-        assert_eq!([1000, 1299].map(|address| byte(&mut cache, range, address)), [1, 1]);
-    }
-
-    #[test]
-    fn an_access_touches_its_bytes_of_all_of_its_lines() {
-        let touched: Vec<_> = lines(250, 10).collect();
-        assert_eq!(touched, [(128, 0x3f << 122), (256, 0xf)]);
-        assert_eq!(lines(256, 128).collect::<Vec<_>>(), [(256, u128::MAX)]);
-    }
-
-    #[test]
-    fn bytes_are_moved_by_mask() {
-        let (source, mut target) = ((0..=127).collect::<Vec<u8>>(), vec![0xff_u8; 128]);
-        let masks = 0b1011 | 0xff << 8 | 0x7f << 17 | 1 << 127;
-        let from = source.as_ptr().expose_provenance() as u64;
-        move_bytes(from, target.as_mut_ptr().expose_provenance() as u64, masks);
-        for (at, &byte) in target.iter().enumerate() {
-            let expected = if masks >> at & 1 == 1 { at as u8 } else { 0xff };
-            assert_eq!(byte, expected, "byte {at}");
         }
     }
 }

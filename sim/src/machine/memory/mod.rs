@@ -3,6 +3,7 @@
 //! Memory: allocations and their access rules, virtual memory, and the models of caches and of the host's flushes.
 
 pub mod allocation;
+pub mod cache;
 pub mod caches;
 pub mod hdp;
 pub mod ipc;

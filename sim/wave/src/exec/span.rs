@@ -50,7 +50,11 @@ impl<const L: usize> Span<L> {
             return None;
         }
         let start = of.base.checked_add(first.into())?;
-        let displacement = group.memory.displacement(start, u64::from(last - first) + u64::from(size), access)?;
+        let bytes = u64::from(last - first) + u64::from(size);
+        let displacement = match pattern {
+            Pattern::Scattered => group.memory.displacement(start, bytes, access)?,
+            Pattern::Uniform | Pattern::Contiguous(_) => group.memory.displacement_of_all(start, bytes, access)?,
+        };
         wave.global_accesses += u64::from(of.is_global);
         Some(Self::new(wave, of.base.wrapping_add(displacement), (of.register, of.immediate), first, pattern))
     }
