@@ -43,6 +43,8 @@ use crate::machine::{Driver, Machine};
 
 struct Initialized {
     references: usize,
+    /// The process that has the machine's threads. A child that it forks has a copy of its memory alone.
+    process: u32,
     machine: Arc<Machine>,
 }
 
@@ -79,7 +81,7 @@ pub fn init() -> Result<(), HsaStatus> {
             let _ = unsafe { libc::atexit(report_at_exit) };
         });
     }
-    *initialized = Some(Initialized { references: 1, machine });
+    *initialized = Some(Initialized { references: 1, process: std::process::id(), machine });
     Ok(())
 }
 
@@ -87,7 +89,10 @@ pub fn init() -> Result<(), HsaStatus> {
 extern "C" fn report_at_exit() {
     // Another thread may be ending the machine, or end with the process while it does.
     let Some(initialized) = MACHINE.try_read() else { return };
-    if let Some(Initialized { references, machine }) = &*initialized {
+    // A forked child has nothing to report, and locks in it may be those of threads that it lacks.
+    if let Some(Initialized { references, process, machine }) = &*initialized
+        && *process == std::process::id()
+    {
         machine.findings.report();
         machine.profiles.write();
         if machine.config.leaks {

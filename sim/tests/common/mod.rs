@@ -25,6 +25,15 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 /// memory fault disables an agent for its process. Returns the exit status and the standard error; `None` in the new
 /// process itself.
 pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(std::process::ExitStatus, String)> {
+    alone_with(name, &[("HSA_SIM_AGENTS", agents)], test)
+}
+
+/// As [`alone`], with these variables.
+pub fn alone_with(
+    name: &str,
+    variables: &[(&str, &str)],
+    test: impl FnOnce(),
+) -> Option<(std::process::ExitStatus, String)> {
     const ALONE: &str = "SIM_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
         test();
@@ -32,7 +41,8 @@ pub fn alone(name: &str, agents: &str, test: impl FnOnce()) -> Option<(std::proc
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
-        .envs([(ALONE, "1"), ("HSA_SIM_AGENTS", agents)])
+        .env(ALONE, "1")
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
