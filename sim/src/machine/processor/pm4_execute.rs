@@ -337,9 +337,14 @@ impl Executor<'_> {
         })
     }
 
-    /// Wakes threads that poll the stored word, if it is a signal's value.
+    /// Wakes threads that poll the stored word, if it is a signal's value, or all whose conditions hold, if it is a
+    /// mailbox.
     fn stored(&self, address: u64) {
-        self.machine.signals.stored(signal::word_signal(address & !7));
+        let signals = &self.machine.signals;
+        signals.stored(signal::word_signal(address & !7));
+        if signals.is_mailbox(address) {
+            signals.recheck();
+        }
     }
 
     fn wait_register(

@@ -76,6 +76,8 @@ pub struct Queue {
     pub counted_time: CountedTime,
     active: AtomicBool,
     idle: AtomicBool,
+    /// True if the idle processor has left its doorbell to the watcher.
+    parked: AtomicBool,
     stopping: AtomicBool,
     /// Watchdog of the queue's kernels.
     pub watchdog: Watchdog,
@@ -174,6 +176,7 @@ impl Queue {
             counted_time: CountedTime::default(),
             active: AtomicBool::new(true),
             idle: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             watchdog: Watchdog::default(),
             fault: Mutex::default(),
@@ -378,13 +381,23 @@ impl Queue {
         self.idle.store(idle, Ordering::SeqCst);
     }
 
-    /// Wakes the processor if it has work. Returns true if it had.
+    /// Sets if the idle processor has left its doorbell to the watcher. Returns what it was.
+    pub fn set_parked(&self, parked: bool) -> bool {
+        self.parked.swap(parked, Ordering::SeqCst)
+    }
+
+    /// True if the watcher must poll the doorbell.
+    pub fn is_parked(&self) -> bool {
+        self.parked.load(Ordering::SeqCst) && self.active()
+    }
+
+    /// Wakes the processor if it has work. Returns true if it had, and had left its doorbell to the watcher.
     pub fn wake_if_rung(&self) -> bool {
         let wanted = self.active() && (self.rung() || self.idle.load(Ordering::SeqCst) && self.ready());
         if wanted {
             self.unpark();
         }
-        wanted
+        wanted && self.is_parked()
     }
 
     /// Wakes the processor, e.g. to check if it must stop.
