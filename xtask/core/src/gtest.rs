@@ -3,7 +3,7 @@
 //! Parser of a GoogleTest program's output. GoogleTest writes its XML and JSON reports only when it ends by itself, but
 //! a crash or a hang must be counted too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 /// Result of one case.
@@ -84,11 +84,15 @@ impl Report {
             self.end_case(Outcome::Failed(text.join("\n")));
         }
         let because = culprit.map_or_else(|| how.to_owned(), |name| format!("{how} in {name}"));
-        for name in listed {
-            if !self.cases.iter().any(|(ended, _)| ended == name) {
-                self.cases.push((name.clone(), Outcome::NotRun(because.clone())));
-            }
-        }
+        // Some programs have more than 100 000 cases.
+        let ended: HashSet<_> = self.cases.iter().map(|(name, _)| name.clone()).collect();
+        let left = listed.iter().filter(|name| !ended.contains(*name));
+        self.cases.extend(left.map(|name| (name.clone(), Outcome::NotRun(because.clone()))));
+    }
+
+    /// Forgets the case under way, which another process has stopped. [`finish`](Self::finish) adds it as not run.
+    pub fn interrupt(&mut self) {
+        self.running = None;
     }
 
     fn end_case(&mut self, outcome: Outcome) {
@@ -183,6 +187,15 @@ mod tests {
             Outcome::Failed("boom\nthe program ended in this case: signal 11 (SIGSEGV)".into())
         );
         assert_eq!(report.cases[2].1, Outcome::NotRun("signal 11 (SIGSEGV) in A.Two".into()));
+    }
+
+    #[test]
+    fn an_interrupted_case_was_not_run() {
+        let mut report = report("[ RUN      ] A.One\n[       OK ] A.One (0 ms)\n[ RUN      ] A.Two\nhalf\n");
+        report.interrupt();
+        report.finish(&["A.One", "A.Two"].map(str::to_owned), "signal 24");
+        let expected = [("A.One", Outcome::Passed), ("A.Two", Outcome::NotRun("signal 24".into()))];
+        assert_eq!(report.cases, expected.map(|(name, outcome)| (name.to_owned(), outcome)));
     }
 
     #[test]

@@ -72,7 +72,7 @@ enum Action {
         /// Runs only the cases that match, a GoogleTest filter
         #[arg(long, value_name = "GLOB", default_value = "*")]
         filter: String,
-        /// Stops each program after this time and skips the rest of its cases
+        /// Stops each program after this CPU time and skips the rest of its cases
         #[arg(long, value_name = "SECONDS")]
         limit: Option<u64>,
     },

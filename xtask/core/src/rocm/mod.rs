@@ -75,7 +75,7 @@ pub fn runtime(layout: &Layout, steps: &Steps) -> Result<()> {
 /// # Errors
 /// When the packages cannot be had.
 pub fn rccl(layout: &Layout, steps: &Steps) -> Result<()> {
-    root::ensure(layout, steps, Hip::V5_7, Set::Rccl)
+    root::ensure(layout, steps, Hip::V5_7, Set::Tests(Suite::Rccl))
 }
 
 /// The beginning of a command that runs in the root on the sim; the program and its arguments follow.

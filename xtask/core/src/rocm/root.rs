@@ -13,6 +13,8 @@ use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
 use crate::steps::{Step, Steps};
 
+use super::suites::Suite;
+
 /// Keys that Debian's releases are signed with.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Folders at the top of a system that are links into `usr`.
@@ -76,8 +78,6 @@ impl Hip {
         match (self, set) {
             (_, Set::Runtime) => self.always(),
             (Self::V5_7, Set::Compiler) => &["hipcc=5.7.1-6+deb13u1", "rocminfo=6.1.2-2", "libc6-dev", "grep", "sed"],
-            (Self::V5_7, Set::RocRand) => &["librocrand1-tests=5.7.1-6"],
-            (Self::V5_7, Set::Rccl) => &["librccl1-tests=5.4.3-3+b1"],
             (Self::V6_4, Set::Compiler) => &[
                 "hipcc=7.0.2+dfsg-3",
                 "libamdhip64-dev=6.4.3-5",
@@ -87,14 +87,32 @@ impl Hip {
                 "grep",
                 "sed",
             ],
-            (Self::V6_4, Set::RocRand) => &["librocrand1-tests=6.4.3-1"],
-            (Self::V6_4, Set::HipCub) => &["libhipcub-tests=6.4.3-2"],
-            (Self::V6_4, Set::RocPrim) => &["librocprim-tests=6.4.3-2"],
-            (Self::V6_4, Set::RocThrust) => &["librocthrust-tests=6.4.4-1"],
-            (Self::V6_4, Set::RocSparse) => &["librocsparse1-tests=6.4.3-3"],
-            (Self::V6_4, Set::RocBlas) => &["librocblas4-tests=6.4.4-4"],
-            (Self::V5_7, Set::HipCub | Set::RocPrim | Set::RocThrust | Set::RocSparse | Set::RocBlas)
-            | (Self::V6_4, Set::Rccl) => &[],
+            (Self::V5_7, Set::Tests(suite)) => match suite {
+                Suite::Hipcub => &["libhipcub-tests=5.7.1-3"],
+                Suite::Hipfft => &["libhipfft0-tests=6.1.2-3"],
+                Suite::Hiprand => &["libhiprand1-tests=5.7.1-6"],
+                Suite::Hipsparse => &["libhipsparse0-tests=5.7.1-1"],
+                Suite::Rccl => &["librccl1-tests=5.4.3-3+b1"],
+                Suite::Rocblas => &["librocblas0-tests=5.5.1+dfsg-7"],
+                Suite::Rocfft => &["librocfft0-tests=6.1.2-1"],
+                Suite::Rocprim => &["librocprim-tests=5.7.1-2"],
+                Suite::Rocrand => &["librocrand1-tests=5.7.1-6"],
+                Suite::Rocsparse => &["librocsparse0-tests=5.7.1-6"],
+                Suite::Rocthrust => &["librocthrust-tests=5.7.1-3"],
+            },
+            (Self::V6_4, Set::Tests(suite)) => match suite {
+                Suite::Hipcub => &["libhipcub-tests=6.4.3-2"],
+                Suite::Hipfft => &["libhipfft0-tests=6.4.3-2"],
+                Suite::Hiprand => &["libhiprand1-tests=6.4.3-1"],
+                Suite::Hipsparse => &["libhipsparse1-tests=6.4.3-1"],
+                Suite::Rccl => &[],
+                Suite::Rocblas => &["librocblas4-tests=6.4.4-4"],
+                Suite::Rocfft => &["librocfft0-tests=6.4.3-1+b1"],
+                Suite::Rocprim => &["librocprim-tests=6.4.3-2"],
+                Suite::Rocrand => &["librocrand1-tests=6.4.3-1"],
+                Suite::Rocsparse => &["librocsparse1-tests=6.4.3-3"],
+                Suite::Rocthrust => &["librocthrust-tests=6.4.4-1"],
+            },
         }
     }
 }
@@ -106,34 +124,16 @@ pub enum Set {
     Runtime,
     /// HIP's compiler, and programs that show the GPUs.
     Compiler,
-    /// rocRAND and its tests.
-    RocRand,
-    /// RCCL and its tests.
-    Rccl,
-    /// hipCUB's tests.
-    HipCub,
-    /// rocPRIM's tests.
-    RocPrim,
-    /// rocThrust's tests.
-    RocThrust,
-    /// rocSPARSE and its tests.
-    RocSparse,
-    /// rocBLAS and its tests.
-    RocBlas,
+    /// A library and its tests.
+    Tests(Suite),
 }
 
 impl Set {
-    fn name(self) -> &'static str {
+    fn name(self) -> String {
         match self {
-            Self::Runtime => "runtime",
-            Self::Compiler => "compiler",
-            Self::RocRand => "rocrand",
-            Self::Rccl => "rccl",
-            Self::HipCub => "hipcub",
-            Self::RocPrim => "rocprim",
-            Self::RocThrust => "rocthrust",
-            Self::RocSparse => "rocsparse",
-            Self::RocBlas => "rocblas",
+            Self::Runtime => "runtime".to_owned(),
+            Self::Compiler => "compiler".to_owned(),
+            Self::Tests(suite) => suite.to_string().to_lowercase(),
         }
     }
 }
@@ -141,6 +141,12 @@ impl Set {
 /// The root folder of a release, which [`ensure`] fills.
 pub fn folder(layout: &Layout, hip: Hip) -> PathBuf {
     hip.home(layout).join("root")
+}
+
+/// Folder of a suite's programs in the root. Debian names it after the package.
+pub fn tests(hip: Hip, suite: Suite) -> Option<PathBuf> {
+    let (package, _) = hip.packages(Set::Tests(suite)).first()?.split_once('=')?;
+    Some(Path::new("usr/libexec/rocm").join(package))
 }
 
 /// Downloads and unpacks a set, unless it is there.

@@ -4,7 +4,8 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,10 @@ use super::root::{self, Hip, Set};
 const SILENCE: Duration = Duration::from_secs(600);
 /// Time limit of a kernel, unless the user sets one. It is shorter than [`SILENCE`], so that the sim names the kernel.
 const KERNEL_LIMIT: Duration = Duration::from_secs(500);
-/// Exit code of `timeout` for a program that it stopped.
-const OUT_OF_TIME: i32 = 124;
+/// SIGXCPU, the signal to a program that has used up its CPU time.
+const OUT_OF_TIME: i32 = 24;
+/// Starts a program, which the kernel stops after some seconds of CPU time: sh -c LIMITED SECONDS PROGRAM...
+const LIMITED: &str = "ulimit -c 0 && ulimit -S -t \"$0\" && exec \"$@\"";
 
 /// Programs of rocRAND that `cargo xtask test --all` runs: those that take less than a second.
 const SAMPLE: [&str; 10] = [
@@ -45,61 +48,46 @@ const SAMPLE: [&str; 10] = [
 const SAMPLE_TARGET: &str = "gfx1100";
 
 /// The tests of one library.
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Suite {
+    /// Sorts, scans and reductions as CUB names them
+    Hipcub,
+    /// rocFFT by HIP's interface
+    Hipfft,
+    /// rocRAND by HIP's interface
+    Hiprand,
+    /// rocSPARSE by HIP's interface
+    Hipsparse,
+    /// Collectives on several GPUs; give it two targets, such as gfx906,gfx906; HIP 5.7
+    Rccl,
+    /// Linear algebra
+    Rocblas,
+    /// Fourier transforms, which are compiled when they run
+    Rocfft,
+    /// Sorts, scans and reductions
+    Rocprim,
     /// Random numbers: host functions, device functions, and their distributions
     Rocrand,
-    /// Collectives on several GPUs; give it two targets, such as gfx906,gfx906
-    Rccl,
-    /// Sorts, scans and reductions as CUB names them; HIP 6.4
-    Hipcub,
-    /// Sorts, scans and reductions; HIP 6.4
-    Rocprim,
-    /// Algorithms as Thrust names them; HIP 6.4
-    Rocthrust,
-    /// Sparse linear algebra; HIP 6.4
+    /// Sparse linear algebra
     Rocsparse,
-    /// Linear algebra; HIP 6.4
-    Rocblas,
-}
-
-impl Suite {
-    fn set(self) -> Set {
-        match self {
-            Self::Rocrand => Set::RocRand,
-            Self::Rccl => Set::Rccl,
-            Self::Hipcub => Set::HipCub,
-            Self::Rocprim => Set::RocPrim,
-            Self::Rocthrust => Set::RocThrust,
-            Self::Rocsparse => Set::RocSparse,
-            Self::Rocblas => Set::RocBlas,
-        }
-    }
-
-    /// Folder of its programs in the root.
-    fn folder(self) -> &'static str {
-        match self {
-            Self::Rocrand => "usr/libexec/rocm/librocrand1-tests",
-            Self::Rccl => "usr/libexec/rocm/librccl1-tests",
-            Self::Hipcub => "usr/libexec/rocm/libhipcub-tests",
-            Self::Rocprim => "usr/libexec/rocm/librocprim-tests",
-            Self::Rocthrust => "usr/libexec/rocm/librocthrust-tests",
-            Self::Rocsparse => "usr/libexec/rocm/librocsparse1-tests",
-            Self::Rocblas => "usr/libexec/rocm/librocblas4-tests",
-        }
-    }
+    /// Algorithms as Thrust names them
+    Rocthrust,
 }
 
 impl fmt::Display for Suite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Rocrand => "rocRAND",
-            Self::Rccl => "RCCL",
             Self::Hipcub => "hipCUB",
-            Self::Rocprim => "rocPRIM",
-            Self::Rocthrust => "rocThrust",
-            Self::Rocsparse => "rocSPARSE",
+            Self::Hipfft => "hipFFT",
+            Self::Hiprand => "hipRAND",
+            Self::Hipsparse => "hipSPARSE",
+            Self::Rccl => "RCCL",
             Self::Rocblas => "rocBLAS",
+            Self::Rocfft => "rocFFT",
+            Self::Rocprim => "rocPRIM",
+            Self::Rocrand => "rocRAND",
+            Self::Rocsparse => "rocSPARSE",
+            Self::Rocthrust => "rocThrust",
         })
     }
 }
@@ -109,14 +97,17 @@ struct Run<'a> {
     suite: Suite,
     hip: Hip,
     target: &'a Target,
+    /// Folder of the suite's programs, below the root.
+    folder: &'a Path,
     program: &'a str,
     /// GoogleTest filter.
     filter: &'a str,
-    /// The program is stopped after this time, and the rest of its cases is skipped.
+    /// The program is stopped after this CPU time, and the rest of its cases is skipped.
     limit: Option<Duration>,
 }
 
-/// Runs the cases of a suite that match the GoogleTest filter `filter`, each program for `limit` at most.
+/// Runs the cases of a suite that match the GoogleTest filter `filter`, each program for `limit` of CPU
+/// time at most.
 ///
 /// # Errors
 /// When the packages cannot be had, or a program does not start.
@@ -129,9 +120,9 @@ pub fn test(
     filter: &str,
     limit: Option<Duration>,
 ) -> Result<Tally> {
-    prepare(layout, steps, hip, suite)?;
-    let folder = root::folder(layout, hip).join(suite.folder());
-    let entries = fs::read_dir(&folder).context(|| format!("reading {}", folder.display()))?;
+    let folder = &prepare(layout, steps, hip, suite)?;
+    let shown = root::folder(layout, hip).join(folder);
+    let entries = fs::read_dir(&shown).context(|| format!("reading {}", shown.display()))?;
     let mut programs: Vec<_> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     // A script that runs all the programs.
@@ -139,7 +130,7 @@ pub fn test(
     programs.sort();
     let mut total = Tally::default();
     for program in &programs {
-        total += run(layout, steps, &Run { suite, hip, target, program, filter, limit })?;
+        total += run(layout, steps, &Run { suite, hip, target, folder, program, filter, limit })?;
     }
     if total == Tally::default() {
         return Err(Error::setup(format!("no case of {suite} matches {filter}")));
@@ -154,18 +145,20 @@ pub fn test(
 pub fn run_sample(layout: &Layout, steps: &Steps) -> Result<Tally> {
     let suite = Suite::Rocrand;
     let hip = Hip::V5_7;
-    prepare(layout, steps, hip, suite)?;
+    let folder = &prepare(layout, steps, hip, suite)?;
     let target = &SAMPLE_TARGET.parse().map_err(Error::setup)?;
     let mut total = Tally::default();
     for program in SAMPLE {
-        total += run(layout, steps, &Run { suite, hip, target, program, filter: "*", limit: None })?;
+        total += run(layout, steps, &Run { suite, hip, target, folder, program, filter: "*", limit: None })?;
     }
     Ok(total)
 }
 
-fn prepare(layout: &Layout, steps: &Steps, hip: Hip, suite: Suite) -> Result<()> {
+/// Installs a suite in the root. Returns the folder of its programs, below the root.
+fn prepare(layout: &Layout, steps: &Steps, hip: Hip, suite: Suite) -> Result<PathBuf> {
     setup::sim(layout, steps)?;
-    root::ensure(layout, steps, hip, suite.set())
+    root::ensure(layout, steps, hip, Set::Tests(suite))?;
+    root::tests(hip, suite).ok_or_else(|| Error::setup(format!("{suite} has no tests for HIP {}", hip.name())))
 }
 
 fn run(layout: &Layout, steps: &Steps, run: &Run) -> Result<Tally> {
@@ -195,23 +188,26 @@ fn run(layout: &Layout, steps: &Steps, run: &Run) -> Result<Tally> {
         };
         steps.record(&name, case, verdict, report.times.get(case).copied());
     }
-    println!("{:40} {tally} ({:.1} s)", run.program, start.elapsed().as_secs_f64());
+    let end = if is_late { ", stopped at its limit" } else { "" };
+    println!("{:40} {tally} ({:.1} s{end})", run.program, start.elapsed().as_secs_f64());
     Ok(tally)
 }
 
 /// Runs a program to its end or to its limit. Returns its cases, and true if it was stopped at its limit.
 fn execute(layout: &Layout, step: &Step, run: &Run) -> Result<(Report, bool)> {
-    let command = || -> Command {
+    let command = |limit: Option<Duration>| -> Command {
         let mut command = super::enter(layout, run.hip, run.target, Path::new("/tmp"));
         limit_kernels(&mut command, KERNEL_LIMIT);
-        if let Some(limit) = run.limit {
-            command.args(["timeout", &limit.as_secs().to_string()]);
+        // rocBLAS's tests do not print the cases that passed, unless told to.
+        command.env("GTEST_LISTENER", "PASS_LINE_IN_LOG");
+        if let Some(limit) = limit {
+            command.args(["sh", "-c", LIMITED, &limit.as_secs().to_string()]);
         }
-        command.arg(Path::new("/").join(run.suite.folder()).join(run.program));
+        command.arg(Path::new("/").join(run.folder).join(run.program));
         command.arg(format!("--gtest_filter={}", run.filter));
         command
     };
-    let mut list = command();
+    let mut list = command(None);
     list.arg("--gtest_list_tests");
     let mut listed = gtest::listed(&String::from_utf8_lossy(&step.capture(list)?));
     // GoogleTest lists the cases that their authors have switched off, and does not run them.
@@ -220,21 +216,18 @@ fn execute(layout: &Layout, step: &Step, run: &Run) -> Result<(Report, bool)> {
     if listed.is_empty() {
         return Ok((report, false));
     }
-    let mut command = command();
+    let mut command = command(run.limit);
     command.arg("--gtest_color=no");
     let ended = step.follow(command, Some(run.limit.map_or(SILENCE, |limit| limit + SILENCE)), |line| {
         report.line(line);
     })?;
     let (how, is_late) = match ended {
-        Ended::Exit(status) => (process::describe(status), run.limit.is_some() && status.code() == Some(OUT_OF_TIME)),
+        Ended::Exit(status) => (process::describe(status), status.signal() == Some(OUT_OF_TIME)),
         Ended::Silent => (format!("no output for {} s, killed", SILENCE.as_secs()), false),
     };
     if is_late {
-        let left: Vec<_> = listed.iter().filter(|name| !report.cases.iter().any(|(ended, _)| ended == *name)).collect();
-        let left: Vec<_> = left.into_iter().map(|name| (name.clone(), Outcome::NotRun(how.clone()))).collect();
-        report.cases.extend(left);
-    } else {
-        report.finish(&listed, &how);
+        report.interrupt();
     }
+    report.finish(&listed, &how);
     Ok((report, is_late))
 }
