@@ -12,6 +12,7 @@ mod programs;
 pub mod record;
 mod results;
 pub mod sim;
+pub mod sim_networks;
 mod start;
 
 use std::fmt::Write;

@@ -147,7 +147,7 @@ impl Origin {
 }
 
 /// Name of this machine's processor, with the number of its cores.
-fn processor() -> String {
+pub(crate) fn processor() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let names: Vec<_> = info.lines().filter_map(|line| line.strip_prefix("model name")?.split_once(": ")).collect();
     names.first().map_or_else(|| "unknown".to_owned(), |(_, name)| format!("{name}, {} cores", names.len()))

@@ -4,7 +4,7 @@
 //! same machine. Both run on one thread.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::results::{self, Origin, Sim, SimCase, SimRun, SimTimes};
@@ -20,7 +20,7 @@ use xtask_core::tally::Tally;
 use xtask_core::target::Target;
 
 /// GPUs of the table: one without matrix cores for f32, one with.
-const TARGETS: [&str; 2] = ["gfx1100", "gfx942"];
+pub const TARGETS: [&str; 2] = ["gfx1100", "gfx942"];
 
 /// A model of `benches/sim`.
 struct Row {
@@ -64,7 +64,7 @@ const ROWS: [Row; 5] = [
 ];
 
 /// Arguments of the layer: tokens, then weights and biases.
-const BERT: [&str; 17] = [
+pub(crate) const BERT: [&str; 17] = [
     "128x768xf32=0.03",
     "768x768xf32=0.03",
     "768x768xf32=0.03",
@@ -162,25 +162,48 @@ fn has_avx512() -> bool {
 }
 
 fn measure(layout: &Layout, step: &Step, row: &Row, repeat: u32) -> Result<SimCase> {
-    let llvm_cpu = Some(time(layout, step, row, None, repeat)?);
+    let source = layout.root.join("benches/sim").join(row.file).with_extension("mlir");
+    let call = |module| Call { module, function: "main", inputs: row.inputs.iter().map(|&of| of.to_owned()).collect() };
+    let on_cpu = call(compile(layout, step, &source, Backend::Cpu)?);
+    let llvm_cpu = Some(time(layout, step, &on_cpu, None, repeat)?);
     let [gfx1100, gfx942] = TARGETS.map(|name| {
         let target = name.parse().map_err(Error::setup)?;
-        let of = |jit| time(layout, step, row, Some((&target, jit)), repeat);
+        let call = call(compile(layout, step, &source, Backend::Gpu(&target))?);
+        let of = |jit| time(layout, step, &call, Some((&target, jit)), repeat);
         Ok(SimTimes { interpreted: Some(of("0")?), compiled: Some(of("1")?) })
     });
     Ok(SimCase { model: row.name.to_owned(), llvm_cpu, gfx1100: gfx1100?, gfx942: gfx942? })
 }
 
-/// The least CPU time of the calls of a model, in milliseconds, on a target with a value of `HSA_SIM_JIT`, or by the
-/// CPU backend.
-fn time(layout: &Layout, step: &Step, row: &Row, target: Option<(&Target, &str)>, repeat: u32) -> Result<f64> {
+/// A call of a compiled model.
+pub struct Call<'a> {
+    /// The module.
+    pub module: PathBuf,
+    /// Name of the function.
+    pub function: &'a str,
+    /// Values of `--input`.
+    pub inputs: Vec<String>,
+}
+
+/// The least CPU time of a number of calls, in milliseconds, on a target with a value of `HSA_SIM_JIT`, or by the CPU
+/// backend.
+///
+/// # Errors
+/// When the model does not run.
+pub fn time(
+    layout: &Layout,
+    step: &Step,
+    call: &Call<'_>,
+    target: Option<(&Target, &str)>,
+    repeat: u32,
+) -> Result<f64> {
     let backend = target.map_or(Backend::Cpu, |(target, _)| Backend::Gpu(target));
-    let module = compile(layout, step, row, backend)?;
+    let Call { module, function, inputs } = call;
     let mut command = layout.command(layout.tool("iree-benchmark-module"));
     command.arg(format!("--device={}", backend.device())).arg(format!("--module={}", module.display()));
-    command.args(["--function=main", "--benchmark_min_time=1x", "--benchmark_format=csv"]);
-    command.arg(format!("--benchmark_repetitions={repeat}"));
-    command.args(row.inputs.iter().map(|input| format!("--input={input}")));
+    command.args(["--benchmark_min_time=1x", "--benchmark_format=csv"]);
+    command.args([format!("--function={function}"), format!("--benchmark_repetitions={repeat}")]);
+    command.args(inputs.iter().map(|input| format!("--input={input}")));
     if let Some((target, jit)) = target {
         Hsa::Sim.apply(layout, target, &mut command);
         command.env("HSA_SIM_THREADS", "1").env("HSA_SIM_JIT", jit);
@@ -208,22 +231,25 @@ fn least(table: &str) -> Option<f64> {
     times.min_by(f64::total_cmp)
 }
 
-/// Compiles a model, if it is new; for the CPU with all that this processor has.
-fn compile(layout: &Layout, step: &Step, row: &Row, backend: Backend) -> Result<PathBuf> {
-    let source = layout.root.join("benches/sim").join(row.file).with_extension("mlir");
+/// Flags of the compiler: for the CPU with all that this processor has.
+pub fn flags(backend: Backend) -> Vec<String> {
+    backend.flags().iter().map(|flag| flag.replace("target-cpu=generic", "target-cpu=host")).collect()
+}
+
+/// Compiles a model, if it is new.
+pub(crate) fn compile(layout: &Layout, step: &Step, source: &Path, backend: Backend) -> Result<PathBuf> {
     let folder = layout.of_compiler("bench").join("sim");
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
     let of = match backend {
         Backend::Gpu(target) => target.to_string(),
         _ => "cpu".to_owned(),
     };
-    let module = folder.join(format!("{}-{of}.vmfb", row.file));
+    let name = source.file_stem().unwrap_or_default().display();
+    let module = folder.join(format!("{name}-{of}.vmfb"));
     let compiler = layout.host_tool("iree-compile");
-    if !is_newer(&module, &[&source, &compiler]) {
+    if !is_newer(&module, &[source, &compiler]) {
         let mut command = Command::new(compiler);
-        let flags = backend.flags().into_iter();
-        command.args(flags.map(|flag| flag.replace("target-cpu=generic", "target-cpu=host")));
-        command.arg(&source).arg("-o").arg(&module);
+        command.args(flags(backend)).arg(source).arg("-o").arg(&module);
         step.run(command)?;
     }
     Ok(module)

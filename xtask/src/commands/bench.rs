@@ -3,6 +3,7 @@
 //! `cargo xtask bench`: arguments and set-up.
 
 use super::conclude;
+use crate::onnx::networks;
 use xtask_core::error::Result;
 use xtask_core::hsa::Hsa;
 use xtask_core::layout::Layout;
@@ -43,6 +44,9 @@ pub struct Arguments {
     /// ratios exceed bounds
     #[arg(long, conflicts_with_all = ["driver", "target", "counts", "gpu_cost", "filter", "update"])]
     sim: bool,
+    /// With --sim: measures whole networks in place of kernels
+    #[arg(long, requires = "sim", conflicts_with_all = ["guard", "write"])]
+    networks: bool,
     /// Runs only the cases that match, e.g. 'dispatch*'
     #[arg(long, value_name = "GLOB", default_value = "*")]
     filter: String,
@@ -59,9 +63,13 @@ impl Arguments {
     pub fn perform(self, layout: &Layout, steps: &Steps) -> Result<()> {
         if self.sim {
             setup::everything(layout, steps, Build::Tools)?;
-            return match self.guard {
-                true => conclude(bench::sim::guard(layout, steps)?),
-                false => bench::sim::run(layout, steps, self.repeat, self.write),
+            return match (self.guard, self.networks) {
+                (true, _) => conclude(bench::sim::guard(layout, steps)?),
+                (false, false) => bench::sim::run(layout, steps, self.repeat, self.write),
+                (false, true) => {
+                    let imported = networks::measured(layout, steps)?;
+                    bench::sim_networks::run(layout, steps, imported, self.repeat)
+                }
             };
         }
         if self.guard || self.update {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use bench::sim::{TARGETS, flags};
+use bench::sim_networks::Network as Measured;
 use serde::Deserialize;
 
 use super::compare::largest_difference;
@@ -113,6 +115,33 @@ pub fn compile(layout: &Layout, folder: &Path, target: &Target) -> Result<PathBu
     let test = Test::read(folder)?;
     let source = folder.join(test.call()?.mlir);
     Runner::new(layout, Conditions::DEFAULT).compile(&source, Backend::Gpu(target))?.map_err(Error::Failed)
+}
+
+/// Networks that `cargo xtask bench --sim --networks` measures.
+const MEASURED: [&str; 2] = ["centerface", "ppocr-recognition"];
+
+/// Imports and compiles the networks that are measured.
+///
+/// # Errors
+/// When the packages cannot be downloaded, or the compiler rejects a network.
+pub fn measured(layout: &Layout, steps: &Steps) -> Result<Vec<Measured>> {
+    let runner = Runner::new(layout, Conditions::DEFAULT);
+    MEASURED
+        .iter()
+        .map(|&name| {
+            let test = Test::read(&import(layout, steps, name)?.join(name))?;
+            let call = test.call()?;
+            let source = call.folder.join(call.mlir);
+            let compile = |backend| runner.compile_with(&source, flags(backend))?.map_err(Error::Failed);
+            let [first, second] = TARGETS.map(|target| target.parse::<Target>());
+            let (first, second) = (first.map_err(Error::setup)?, second.map_err(Error::setup)?);
+            let modules = steps.step(&format!("Compiling {name}"), |_| {
+                Ok([compile(Backend::Cpu)?, compile(Backend::Gpu(&first))?, compile(Backend::Gpu(&second))?])
+            })?;
+            let inputs = call.arguments();
+            Ok(Measured { name: name.to_owned(), function: call.function.to_owned(), inputs, modules })
+        })
+        .collect()
 }
 
 fn run_network(

@@ -55,6 +55,16 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Values of `--input`.
+    pub fn arguments(&self) -> Vec<String> {
+        let argument = |Tensor { file, kind, shape }: &Tensor| {
+            let shape: String = shape.iter().map(|n| format!("{n}x")).collect();
+            let kind = kind.as_ref().map_or_else(String::new, |kind| format!("{shape}{kind}="));
+            format!("{kind}@{}", self.folder.join(file).display())
+        };
+        self.inputs.iter().map(argument).collect()
+    }
+
     /// Reads the results in `folder`, with the types of `outputs`.
     ///
     /// # Errors
@@ -86,6 +96,14 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// When the compiler cannot be run.
     pub fn compile(&self, source: &Path, backend: Backend) -> Result<Made> {
+        self.compile_with(source, backend.flags())
+    }
+
+    /// As [`Self::compile`], with a backend's flags.
+    ///
+    /// # Errors
+    /// When the compiler cannot be run.
+    pub fn compile_with(&self, source: &Path, of_backend: Vec<String>) -> Result<Made> {
         let text = fs::read(source).context(|| format!("reading {}", source.display()))?;
         // There are as many compilers at work as cores.
         let mut flags = vec!["--mlir-disable-threading".to_owned()];
@@ -99,7 +117,7 @@ impl<'a> Runner<'a> {
             Err(refused) => Ok(Err(refused)),
             Ok(input) => {
                 flags.push("--compile-from=input".to_owned());
-                flags.extend(backend.flags());
+                flags.extend(of_backend);
                 self.make(&format!("{:016x}.vmfb", hash(&(key, &flags))), &input, &flags)
             }
         }
@@ -144,11 +162,7 @@ impl<'a> Runner<'a> {
             .arg(format!("--device={}", backend.device()))
             .arg(format!("--module={}", module.display()))
             .arg(format!("--function={}", call.function));
-        for Tensor { file, kind, shape } in call.inputs {
-            let shape: String = shape.iter().map(|n| format!("{n}x")).collect();
-            let kind = kind.as_ref().map_or_else(String::new, |kind| format!("{shape}{kind}="));
-            command.arg(format!("--input={kind}@{}", call.folder.join(file).display()));
-        }
+        command.args(call.arguments().iter().map(|argument| format!("--input={argument}")));
         for output in call.outputs {
             command.arg(format!("--output=@{}", work.join(&output.file).display()));
         }
