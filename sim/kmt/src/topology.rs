@@ -83,7 +83,7 @@ fn gpu_properties(gpu: &Gpu, index: usize, memory: u64) -> NodeProperties {
         marketing_name: wide(target.product),
         amd_name,
         compute_queues: 24,
-        gws: if target.has_gws() { 64 } else { 0 },
+        gws: if target.cooperative_since().is_some() { 64 } else { 0 },
         unique_id: target.unique_id(gpu.device),
         ..cpu_less()
     }

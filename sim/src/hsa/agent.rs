@@ -202,7 +202,7 @@ unsafe fn gpu_info(
             HsaAgentInfo::AMD_NUM_SHADER_ENGINES => value.put(target.shader_engines / target.xcc * gpu.xcc),
             HsaAgentInfo::AMD_NUM_SHADER_ARRAYS_PER_SE => value.put(target.shader_arrays),
             HsaAgentInfo::AMD_NUM_XCC => value.put(gpu.xcc),
-            HsaAgentInfo::AMD_COOPERATIVE_QUEUES => value.put(target.has_gws()),
+            HsaAgentInfo::AMD_COOPERATIVE_QUEUES => value.put(agent.has_cooperative_queues(machine.config.rocr)),
             HsaAgentInfo::AMD_SVM_DIRECT_HOST_ACCESS => value.put(false),
             // The kernel driver's own number of the GPU, of which only that it is unique is known.
             HsaAgentInfo::AMD_DRIVER_UID => value.put(0x4000 + node * 0x111),

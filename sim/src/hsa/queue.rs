@@ -17,7 +17,6 @@ use super::{Out, Value, check_signatures, guard, slice};
 use crate::machine::agent_id::{self, AgentIndex, CPU};
 use crate::machine::lifecycle::machine;
 use crate::machine::processor::create;
-use crate::machine::product::target::TargetInfo;
 use crate::machine::queue::{MAX_SIZE, MIN_SIZE, Queue, Request};
 use crate::machine::{Machine, signal};
 
@@ -61,7 +60,7 @@ pub unsafe extern "C" fn hsa_queue_create(
             return Err(HsaStatus::ERROR);
         }
         let is_cooperative = queue_type == HsaQueueType::COOPERATIVE;
-        if is_cooperative && !agent.target().is_some_and(TargetInfo::has_gws) {
+        if is_cooperative && !agent.has_cooperative_queues(machine.config.rocr) {
             return Err(HsaStatus::ERROR_INVALID_QUEUE_CREATION);
         }
         if size > MAX_SIZE || private_segment_size > MAX_PRIVATE_SEGMENT && private_segment_size != u32::MAX {
@@ -80,8 +79,8 @@ pub unsafe extern "C" fn hsa_queue_create(
     })
 }
 
-/// The GPU's one queue of cooperative dispatches: they use the same resource of global wave sync, so that two must not
-/// run at the same time. `create` makes it.
+/// The GPU's one queue of cooperative dispatches: they may use the same resource of global wave sync, so that two must
+/// not run at the same time. `create` makes it.
 fn cooperative(
     machine: &Machine,
     agent: AgentIndex,

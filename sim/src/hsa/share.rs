@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Memory and signals of other processes and other libraries. Memory can be shared between processes; see
-//! [`ipc`]. The functions for signals and for other libraries check their arguments, and then fail with ROCR's status
-//! for a kernel driver that cannot share.
+//! Memory and signals of other processes and other libraries. Memory and signals can be shared between processes; see
+//! [`ipc`]. The functions for other libraries check their arguments, and then fail with ROCR's status for a kernel
+//! driver that cannot share.
 
 use std::ffi::{c_int, c_void};
 
@@ -97,16 +97,35 @@ pub unsafe extern "C" fn hsa_amd_ipc_memory_detach(mapped_ptr: *mut c_void) -> H
     })
 }
 
-/// Fails with `ERROR_INVALID_ARGUMENT`: signals cannot be shared with other processes.
+/// Only signals that were created for other processes have a handle. It is valid until this process destroys the signal.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hsa_amd_ipc_signal_create(_signal: HsaSignal, _handle: *mut HsaIpcHandle) -> HsaStatus {
-    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
+pub unsafe extern "C" fn hsa_amd_ipc_signal_create(signal: HsaSignal, handle: *mut HsaIpcHandle) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        let out = Out::new(handle)?;
+        if signal.is_null() {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let handle = machine.signals.share(signal)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(handle) };
+        Ok(())
+    })
 }
 
-/// Fails with `ERROR_INVALID_ARGUMENT`: no handle is valid.
+/// The process that made the handle must still have the signal. The new signal is destroyed by itself.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hsa_amd_ipc_signal_attach(_handle: *const HsaIpcHandle, _signal: *mut HsaSignal) -> HsaStatus {
-    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
+pub unsafe extern "C" fn hsa_amd_ipc_signal_attach(handle: *const HsaIpcHandle, signal: *mut HsaSignal) -> HsaStatus {
+    guard(|| {
+        let machine = machine()?;
+        // SAFETY: null or the caller's, which does not change meanwhile.
+        let handle = unsafe { handle.as_ref() }.ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?;
+        let out = Out::new(signal)?;
+        let signal = machine.attach_signal(handle)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe { out.write(signal) };
+        Ok(())
+    })
 }
 
 /// Fails with `ERROR` for device memory (`AMD_DMABUF_SUPPORTED` is false), with

@@ -38,8 +38,9 @@ pub unsafe extern "C" fn hsa_signal_create(
     unsafe { hsa_amd_signal_create(initial_value, consumer_count, consumers, 0, signal) }
 }
 
-/// See `hsa_ext_amd.h`. Signals are visible to all agents of this process, and not to other processes. A signal for
-/// GPUs only, for other processes, or with consumers but no CPU among them, has no interrupt: waiters poll it.
+/// See `hsa_ext_amd.h`. Signals are visible to all agents of this process. Other processes can attach those for them. A
+/// signal for GPUs only, for other processes, or with consumers but no CPU among them, has no interrupt: waiters poll
+/// it.
 /// Consumers are read only if the attributes allow an interrupt, and are checked more strictly than in ROCR.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_signal_create(
@@ -52,7 +53,8 @@ pub unsafe extern "C" fn hsa_amd_signal_create(
     guard(|| {
         let machine = machine()?;
         let out = Out::new(signal)?;
-        let mut interrupt = attributes & (hsa_abi::HSA_AMD_SIGNAL_AMD_GPU_ONLY | hsa_abi::HSA_AMD_SIGNAL_IPC) == 0;
+        let is_shared = attributes & hsa_abi::HSA_AMD_SIGNAL_IPC != 0;
+        let mut interrupt = !is_shared && attributes & hsa_abi::HSA_AMD_SIGNAL_AMD_GPU_ONLY == 0;
         if interrupt && consumer_count > 0 {
             // SAFETY: `consumers` is null or the caller's `consumer_count` elements, which do not change meanwhile.
             let consumers = unsafe { slice(consumers, consumer_count as usize)? };
@@ -62,7 +64,11 @@ pub unsafe extern "C" fn hsa_amd_signal_create(
             }
             interrupt = mask.has(CPU);
         }
-        let signal = machine.create_signal(AmdSignalKind::USER, initial_value, interrupt)?;
+        let signal = if is_shared {
+            machine.create_shared_signal(initial_value)?
+        } else {
+            machine.create_signal(AmdSignalKind::USER, initial_value, interrupt)?
+        };
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe { out.write(signal) };
         Ok(())

@@ -67,6 +67,12 @@ impl Agent {
         self.gpu.as_ref().map(|gpu| gpu.target)
     }
 
+    /// True if it has cooperative queues with a release of ROCm.
+    pub fn has_cooperative_queues(&self, release: Release) -> bool {
+        let since = self.target().and_then(TargetInfo::cooperative_since);
+        since.is_some_and(|since| since <= release)
+    }
+
     /// The agent's pools: global ones, then a GPU's group memory.
     pub fn pools(&self) -> impl Iterator<Item = Pool> {
         let group = self.gpu.is_some().then_some((HsaAmdSegment::GROUP, 0));

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use hsa_abi::{AmdSignalKind, HsaAgent, HsaMemoryPool, HsaRegion, HsaSignal, HsaStatus};
+use hsa_abi::{AmdSignalKind, HsaAgent, HsaIpcHandle, HsaMemoryPool, HsaRegion, HsaSignal, HsaStatus};
 use parking_lot::{Mutex, RwLock};
 
 use crate::machine::agent::Agent;
@@ -158,13 +158,13 @@ impl Machine {
 
     /// Allocates `size` bytes from a pool, not zeroed. The owner has access. Memory that is small enough for ROCR to
     /// suballocate it from a block of device memory keeps its old contents. Larger device memory is aligned as blocks
-    /// are, on which the device library's `free` relies.
+    /// are, on which the device library's `free` relies. An APU's part of the host's memory is device memory, too.
     pub fn allocate(&self, pool: Pool, size: usize, executable: bool) -> Result<u64, HsaStatus> {
         let limit = self.agents[pool.owner.0].memory;
         if size as u64 > limit || !pool.allocatable() {
             return Err(HsaStatus::ERROR_INVALID_ALLOCATION);
         }
-        let is_device = self.agents[pool.owner.0].gpu.as_ref().is_some_and(|gpu| gpu.memory.is_some());
+        let is_device = pool.owner != CPU;
         let alignment = if is_device && size >= DEVICE_BLOCK { DEVICE_BLOCK } else { allocation::PAGE };
         let mapping = Mapping::aligned(size, alignment).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
         let base = mapping.base() as u64;
@@ -230,10 +230,24 @@ impl Machine {
 
     /// Creates a signal that every agent can access, with an interrupt or without.
     pub fn create_signal(&self, kind: AmdSignalKind, value: i64, interrupt: bool) -> Result<HsaSignal, HsaStatus> {
-        self.signals.create(kind, value, interrupt && self.config.interrupts, |slab| {
-            let (base, size) = (slab.base() as u64, allocation::PAGE as u64);
-            self.memory.insert(AllocationInfo::new(base, size, CPU, AgentMask::ALL).into());
-        })
+        let interrupt = interrupt && self.config.interrupts;
+        self.signals.create(kind, value, interrupt, |slab| self.insert_signals(slab))
+    }
+
+    /// Creates a signal that every agent can access, and other processes can attach.
+    pub fn create_shared_signal(&self, value: i64) -> Result<HsaSignal, HsaStatus> {
+        self.signals.create_shared(value, |page| self.insert_signals(page))
+    }
+
+    /// Attaches another process's signal for every agent.
+    pub fn attach_signal(&self, handle: &HsaIpcHandle) -> Result<HsaSignal, HsaStatus> {
+        self.signals.attach(handle, |page| self.insert_signals(page))
+    }
+
+    /// Gives all agents access to a page of signals.
+    fn insert_signals(&self, page: &allocation::Mapping) {
+        let (base, size) = (page.base() as u64, allocation::PAGE as u64);
+        self.memory.insert(AllocationInfo::new(base, size, CPU, AgentMask::ALL).into());
     }
 
     /// Wakes the processors of queues whose doorbell was rung. Returns true if any of them did not look at it itself.

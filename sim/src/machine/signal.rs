@@ -9,6 +9,9 @@
 //! doorbell watcher re-checks these waiters. A sleeping host thread sees it only when something else wakes it, as under
 //! ROCR: a device that changes a signal by itself stores the signal's event id to its mailbox, which the watcher polls.
 //!
+//! A signal for other processes has a page to itself, which they map, too. It has no interrupt. Each process has a handle
+//! of its own and destroys the signal for itself. What another process does is a bare store here.
+//!
 //! No wake-up is lost: a waiter registers and then reads the value; a changer stores the value and then looks for
 //! waiters. Both put a sequentially consistent fence in between.
 
@@ -17,16 +20,19 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering,
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use hsa_abi::{AmdSignal, AmdSignalKind, HsaSignal, HsaSignalCondition, HsaStatus};
+use hsa_abi::{AmdSignal, AmdSignalKind, HsaIpcHandle, HsaSignal, HsaSignalCondition, HsaStatus};
 use parking_lot::Mutex;
 
 use crate::machine::clock::{device_ticks, system_ticks};
 use crate::machine::memory::allocation::{Mapping, PAGE};
+use crate::machine::memory::ipc::SharedPage;
 
 /// Number of slots for signals in one mapping. The first slot has no signal, but the mailbox of the others.
 const SLAB: usize = PAGE / size_of::<AmdSignal>();
 /// Offset of a mapping's mailbox, chosen so that the first slot's kind stays zero.
 const MAILBOX: usize = 56;
+/// Word behind the signal of a shared page, which tells such a page from other shared memory.
+const SHARED_MARK: u64 = 0x4d49_535f_4153_485f;
 
 /// Condition of a wait: `(signal & mask) compare operand`.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +146,10 @@ struct Waiter {
 struct Slabs {
     mappings: Vec<Mapping>,
     free: VecDeque<u64>,
+    /// Pages of the signals for other processes, by handle, which is the page's address.
+    shared: HashMap<u64, SharedPage>,
+    /// Pages of destroyed signals for other processes.
+    left: Vec<Mapping>,
     /// Signals that handlers keep: the number of handlers, and whether the program has destroyed the signal.
     kept: HashMap<u64, (usize, bool)>,
     /// Signals of timed copies.
@@ -180,19 +190,44 @@ impl Signals {
         let slab = handle - handle % PAGE as u64;
         let (mailbox, event) = if interrupt { (slab + MAILBOX as u64, handle as u32) } else { (0, 0) };
         // SAFETY: the slot is free, so nothing else accesses it; it is aligned to its 64 bytes.
+        unsafe { signal.as_ptr().write(contents(kind, initial, mailbox, event)) };
+        Ok(signal)
+    }
+
+    /// Creates a signal that other processes can attach. Calls `new_page` with newly mapped memory.
+    pub fn create_shared(&self, initial: i64, new_page: impl FnOnce(&Mapping)) -> Result<HsaSignal, HsaStatus> {
+        let page = SharedPage::new().map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
+        let signal = HsaSignal { handle: page.mapping().base() as u64 };
+        // SAFETY: nothing else knows the page yet, which has room for both.
         unsafe {
-            signal.as_ptr().write(AmdSignal {
-                kind,
-                value: initial,
-                event_mailbox_ptr: mailbox,
-                event_id: event,
-                reserved1: 0,
-                start_ts: 0,
-                end_ts: 0,
-                queue_ptr: 0,
-                reserved3: [0; 2],
-            });
+            signal.as_ptr().write(contents(AmdSignalKind::USER, initial, 0, 0));
+            signal.as_ptr().add(1).cast::<u64>().write(SHARED_MARK);
         }
+        new_page(page.mapping());
+        self.slabs.lock().shared.insert(signal.handle, page);
+        Ok(signal)
+    }
+
+    /// The handle by which other processes attach a signal.
+    pub fn share(&self, signal: HsaSignal) -> Result<HsaIpcHandle, HsaStatus> {
+        if !self.is_live(signal) {
+            return Err(HsaStatus::ERROR_INVALID_SIGNAL);
+        }
+        let slabs = self.slabs.lock();
+        slabs.shared.get(&signal.handle).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)?.handle()
+    }
+
+    /// Attaches the signal of a handle from [`share`](Self::share). Calls `new_page` with newly mapped memory.
+    pub fn attach(&self, handle: &HsaIpcHandle, new_page: impl FnOnce(&Mapping)) -> Result<HsaSignal, HsaStatus> {
+        let page = SharedPage::open(handle)?;
+        let signal = HsaSignal { handle: page.mapping().base() as u64 };
+        // SAFETY: the page has these bytes, which no process changes any more once they are the mark.
+        let mark = unsafe { signal.as_ptr().add(1).cast::<u64>().read_volatile() };
+        if mark != SHARED_MARK {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        new_page(page.mapping());
+        self.slabs.lock().shared.insert(signal.handle, page);
         Ok(signal)
     }
 
@@ -203,7 +238,7 @@ impl Signals {
             let offset = signal.handle.wrapping_sub(slab.base() as u64);
             offset < PAGE as u64 && offset.is_multiple_of(size_of::<AmdSignal>() as u64)
         });
-        inside && kind(signal) != AmdSignalKind::INVALID
+        (inside || slabs.shared.contains_key(&signal.handle)) && kind(signal) != AmdSignalKind::INVALID
     }
 
     /// True if an allocation is memory of signals.
@@ -240,10 +275,16 @@ impl Signals {
             return Ok(());
         }
         slabs.timed.remove(&signal.handle);
-        // SAFETY: the signal lies in a slab (checked above), and slabs stay mapped.
-        unsafe { (&raw mut (*signal.as_ptr()).kind).write_volatile(AmdSignalKind::INVALID) };
-        // A destroyed signal is reused last, to make use after destruction likely to be seen.
-        slabs.free.push_back(signal.handle);
+        if let Some(page) = slabs.shared.remove(&signal.handle) {
+            // The kind of zeros is that of a destroyed signal.
+            let page = page.leave().map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?;
+            slabs.left.push(page);
+        } else {
+            // SAFETY: the signal lies in a slab (checked above), and slabs stay mapped.
+            unsafe { (&raw mut (*signal.as_ptr()).kind).write_volatile(AmdSignalKind::INVALID) };
+            // A destroyed signal is reused last, to make use after destruction likely to be seen.
+            slabs.free.push_back(signal.handle);
+        }
         drop(slabs);
         self.wake(|waiter| waiter.conditions.iter().any(|condition| condition.signal == signal));
         Ok(())
@@ -285,9 +326,11 @@ impl Signals {
 
     /// Signals with a value that are not destroyed.
     pub fn live(&self) -> Vec<HsaSignal> {
-        let bases: Vec<_> = self.slabs.lock().mappings.iter().map(|slab| slab.base() as u64).collect();
+        let slabs = self.slabs.lock();
+        let bases = slabs.mappings.iter().map(|slab| slab.base() as u64);
         let slots = (0..SLAB as u64).map(|i| i * size_of::<AmdSignal>() as u64);
-        let all = bases.into_iter().flat_map(|base| slots.clone().map(move |slot| HsaSignal { handle: base + slot }));
+        let all = bases.flat_map(|base| slots.clone().map(move |slot| base + slot)).chain(slabs.shared.keys().copied());
+        let all = all.map(|handle| HsaSignal { handle });
         all.filter(|&signal| kind(signal) == AmdSignalKind::USER).collect()
     }
 
@@ -409,6 +452,21 @@ impl Drop for Registration<'_> {
         if let Some(index) = waiters.iter().position(|waiter| waiter.thread.id() == self.id) {
             waiters.swap_remove(index);
         }
+    }
+}
+
+/// Contents of a new signal.
+fn contents(kind: AmdSignalKind, value: i64, event_mailbox_ptr: u64, event_id: u32) -> AmdSignal {
+    AmdSignal {
+        kind,
+        value,
+        event_mailbox_ptr,
+        event_id,
+        reserved1: 0,
+        start_ts: 0,
+        end_ts: 0,
+        queue_ptr: 0,
+        reserved3: [0; 2],
     }
 }
 

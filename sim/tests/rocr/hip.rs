@@ -380,14 +380,17 @@ fn images_are_refused() {
 #[test]
 fn blocks_of_device_memory_are_aligned_as_their_granule() {
     const BLOCK: usize = 2 << 20;
-    every_release(|hsa| {
-        let pool = hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED);
-        for size in [BLOCK, BLOCK + 1, 3 * BLOCK] {
-            let memory = allocate(pool, size).unwrap();
-            assert!(memory.addr().is_multiple_of(BLOCK), "{memory:?}");
-            assert_eq!(free(memory), OK);
-        }
-    });
+    for gpu in ["gfx1100", "gfx1151"] {
+        in_environment(&[("HSA_SIM_AGENTS", gpu)], |hsa| {
+            let pool = hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED);
+            assert_eq!(pool_info::<usize>(pool, HsaMemoryPoolInfo::RUNTIME_ALLOC_REC_GRANULE), BLOCK);
+            for size in [BLOCK, BLOCK + 1, 3 * BLOCK] {
+                let memory = allocate(pool, size).unwrap();
+                assert!(memory.addr().is_multiple_of(BLOCK), "{memory:?} on {gpu}");
+                assert_eq!(free(memory), OK);
+            }
+        });
+    }
 }
 
 #[test]
@@ -519,5 +522,82 @@ fn another_process_attaches_memory_by_its_handle() {
         // SAFETY: the output is a valid place.
         let late = unsafe { hsa_amd_ipc_memory_attach(&handle, 100, 0, ptr::null(), &mut there) };
         assert_eq!(late, HsaStatus::ERROR_INVALID_ARGUMENT);
+    });
+}
+
+/// A signal for other processes.
+fn shared_signal(value: i64) -> HsaSignal {
+    let mut signal = HsaSignal::NULL;
+    // SAFETY: no consumers, and the output is a valid place.
+    assert_eq!(unsafe { hsa_amd_signal_create(value, 0, ptr::null(), HSA_AMD_SIGNAL_IPC, &mut signal) }, OK);
+    signal
+}
+
+#[test]
+fn processes_signal_each_other_by_a_shared_signal() {
+    const HANDLE: &str = "SIM_TEST_IPC_SIGNAL";
+    if let Ok(words) = std::env::var(HANDLE) {
+        let words: Vec<u32> = words.split(' ').map(|word| word.parse().unwrap()).collect();
+        let handle = HsaIpcHandle { handle: words.try_into().unwrap() };
+        in_environment(&[], |hsa| {
+            let mut there = HsaSignal::NULL;
+            // SAFETY: the output is a valid place.
+            assert_eq!(unsafe { hsa_amd_ipc_signal_attach(&handle, &mut there) }, OK);
+            assert_eq!(load(there), 5);
+            let (queue, done) = (Queue::new(hsa.gpu(), 64), signal(1));
+            queue.submit(&barrier_and(&[there], done));
+            store(there, 6);
+            // The other process's barrier lowers it again, and its host opens this one's barrier.
+            wait_for(done, 0);
+            destroy(&[there, done]);
+        });
+        return;
+    }
+    every_release(|hsa| {
+        let (alone, shared) = (signal(1), shared_signal(5));
+        let mut handle = HsaIpcHandle::default();
+        let refused = HsaStatus::ERROR_INVALID_ARGUMENT;
+        // SAFETY: the output is a valid place, and wrong arguments are refused.
+        unsafe {
+            assert_eq!(hsa_amd_ipc_signal_create(alone, &mut handle), refused);
+            assert_eq!(hsa_amd_ipc_signal_create(HsaSignal::NULL, &mut handle), refused);
+            assert_eq!(hsa_amd_ipc_signal_create(shared, ptr::null_mut()), refused);
+            assert_eq!(hsa_amd_ipc_signal_create(shared, &mut handle), OK);
+        }
+        let queue = Queue::new(hsa.gpu(), 64);
+        let words = handle.handle.map(|word| word.to_string()).join(" ");
+        let name = std::thread::current().name().unwrap().to_owned();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let child = child.args([&name, "--exact"]).env(HANDLE, words).stderr(std::process::Stdio::piped());
+        let child = child.spawn().unwrap();
+        wait_for(shared, 6);
+        queue.submit(&barrier_and(&[], shared));
+        wait_for(shared, 5);
+        store(shared, 0);
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // The other process has destroyed the signal for itself alone.
+        assert_eq!(load(shared), 0);
+        destroy(&[alone, shared]);
+        let mut late = HsaSignal::NULL;
+        // SAFETY: the outputs are valid places, and the handles are refused.
+        unsafe {
+            assert_eq!(hsa_amd_ipc_signal_attach(&handle, &mut late), refused);
+            assert_eq!(hsa_amd_ipc_signal_create(shared, &mut handle), HsaStatus::ERROR_INVALID_SIGNAL);
+        }
+    });
+}
+
+#[test]
+fn handles_of_memory_are_none_of_signals() {
+    every_release(|hsa| {
+        let memory = allocate(hsa.pool(hsa.cpu, HSA_GLOBAL_FLAG_FINE_GRAINED), 4096).unwrap();
+        let (mut handle, mut signal) = (HsaIpcHandle::default(), HsaSignal::NULL);
+        // SAFETY: the outputs are valid places.
+        unsafe {
+            assert_eq!(hsa_amd_ipc_memory_create(memory, 4096, &mut handle), OK);
+            assert_eq!(hsa_amd_ipc_signal_attach(&handle, &mut signal), HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        assert_eq!(free(memory), OK);
     });
 }

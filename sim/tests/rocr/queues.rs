@@ -274,11 +274,8 @@ fn signals_have_device_ticks_that_the_runtime_translates_if_there_are_any() {
 
 #[test]
 fn cooperative_queues_of_a_gpu_are_one() {
-    in_environment(&[("HSA_SIM_AGENTS", "gfx1100,gfx90a,gfx1201")], |hsa| {
+    in_environment(&[("HSA_SIM_AGENTS", "gfx1100,gfx90a")], |hsa| {
         let ask = |gpu| Ask { agent: hsa.gpus[gpu], size: 64, kind: HsaQueueType::COOPERATIVE, scratch: u32::MAX };
-        assert_eq!(create(ask(2)), Err(HsaStatus::ERROR_INVALID_QUEUE_CREATION));
-        let can = |gpu| agent_info::<bool>(hsa.gpus[gpu], HsaAgentInfo::AMD_COOPERATIVE_QUEUES);
-        assert_eq!([0, 1, 2].map(can), [true, true, false]);
         let [first, again, other] = [0, 0, 1].map(|gpu| create(ask(gpu)).unwrap());
         assert_eq!(first, again);
         assert_ne!(first, other);
@@ -288,4 +285,22 @@ fn cooperative_queues_of_a_gpu_are_one() {
         );
         assert_eq!(destroy(other), HsaStatus::SUCCESS);
     });
+}
+
+#[test]
+fn cooperative_queues_are_where_the_kernel_driver_has_them() {
+    const GPUS: (&str, &str) = ("HSA_SIM_AGENTS", "gfx1010,gfx1030,gfx1201");
+    for (release, expected) in [("6.2", [false, true, false]), ("7.0", [false, true, true])] {
+        in_environment(&[GPUS, ("HSA_SIM_ROCR", release)], |hsa| {
+            for (&agent, expected) in hsa.gpus.iter().zip(expected) {
+                assert_eq!(agent_info::<bool>(agent, HsaAgentInfo::AMD_COOPERATIVE_QUEUES), expected);
+                let queue = create(Ask { agent, size: 64, kind: HsaQueueType::COOPERATIVE, scratch: u32::MAX });
+                if expected {
+                    assert_eq!(destroy(queue.unwrap()), HsaStatus::SUCCESS);
+                } else {
+                    assert_eq!(queue, Err(HsaStatus::ERROR_INVALID_QUEUE_CREATION));
+                }
+            }
+        });
+    }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Memory of other processes (`hsa_amd_ipc_memory_*`).
+//! Memory of other processes (`hsa_amd_ipc_memory_*`), and pages for signals of several processes.
 //!
 //! Allocations are private memory of their process. The first handle of an allocation moves its bytes to an anonymous
 //! file, which is mapped at the same addresses, while no dispatch runs. A handle names the file by its process and its
-//! descriptor there, so that it lasts as long as the allocation. Another process opens the file through `/proc`.
+//! descriptor there, so that it lasts as long as the allocation. Another process opens the file through `/proc`. The
+//! page of a signal is such a file from the beginning.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,7 +16,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::ptr;
 
-use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaIpcHandle, HsaPointerType, HsaStatus};
+use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HSA_GLOBAL_FLAG_FINE_GRAINED, HsaIpcHandle, HsaPointerType, HsaStatus};
 use parking_lot::Mutex;
 
 use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
@@ -59,6 +60,23 @@ impl Name {
         let (inode, size) = (word(inode, inode_high), word(size, size_high));
         Self { process, fd, inode, size, owner: place & 0xffff, global_flags: place >> 16 }
     }
+
+    /// Name of a file of this process.
+    fn new(file: &File, size: u64, owner: AgentIndex, global_flags: u32) -> Result<Self, HsaStatus> {
+        let inode = file.metadata().map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?.ino();
+        let (process, fd, owner) = (std::process::id(), file.as_raw_fd() as u32, owner.0 as u32);
+        Ok(Self { process, fd, inode, size, owner, global_flags })
+    }
+
+    /// Opens the file, if it is still there.
+    fn open(&self) -> Result<File, HsaStatus> {
+        let invalid = |_: io::Error| HsaStatus::ERROR_INVALID_ARGUMENT;
+        let path = format!("/proc/{}/fd/{}", self.process, self.fd);
+        let file = fs::OpenOptions::new().read(true).write(true).open(path).map_err(invalid)?;
+        let there = file.metadata().map_err(invalid)?;
+        let is_same = there.ino() == self.inode && there.len() == self.size.next_multiple_of(PAGE as u64);
+        if is_same { Ok(file) } else { Err(HsaStatus::ERROR_INVALID_ARGUMENT) }
+    }
 }
 
 /// Makes a handle of the whole allocation at `base`, of `size` bytes or as many in whole pages.
@@ -77,20 +95,11 @@ pub fn create(files: &SharedFiles, memory: &MemoryMap, base: u64, size: usize) -
             entry.insert(file.map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?)
         }
     };
-    let inode = file.metadata().map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?.ino();
-    let name = Name {
-        process: std::process::id(),
-        fd: file.as_raw_fd() as u32,
-        inode,
-        size: range.size,
-        owner: range.owner.0 as u32,
-        global_flags: range.global_flags,
-    };
-    Ok(name.handle())
+    Ok(Name::new(file, range.size, range.owner, range.global_flags)?.handle())
 }
 
-/// Moves private memory to a file that is mapped in its place.
-fn move_to_file(base: u64, size: u64) -> io::Result<File> {
+/// An anonymous file of `bytes` zeros.
+fn anonymous_file(bytes: u64) -> io::Result<File> {
     // SAFETY: the name is a C string.
     let fd = unsafe { libc::memfd_create(c"hsa-sim-ipc".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
@@ -98,8 +107,14 @@ fn move_to_file(base: u64, size: u64) -> io::Result<File> {
     }
     // SAFETY: the descriptor was just made and has no other owner.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    let bytes = size.next_multiple_of(PAGE as u64);
     file.set_len(bytes)?;
+    Ok(file)
+}
+
+/// Moves private memory to a file that is mapped in its place.
+fn move_to_file(base: u64, size: u64) -> io::Result<File> {
+    let bytes = size.next_multiple_of(PAGE as u64);
+    let file = anonymous_file(bytes)?;
     // SAFETY: these are the pages of an allocation, which stays while its owner makes a handle.
     let contents = unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance(base as usize), bytes as usize) };
     file.write_all_at(contents, 0)?;
@@ -132,19 +147,13 @@ pub fn attach(
     size: usize,
     access: AgentMask,
 ) -> Result<u64, HsaStatus> {
-    let invalid = |_: io::Error| HsaStatus::ERROR_INVALID_ARGUMENT;
     let name = Name::of(handle);
     let bytes = name.size.next_multiple_of(PAGE as u64);
     let owner = AgentIndex(name.owner as usize);
     if owner.0 >= agents || ![name.size, bytes].contains(&(size as u64)) {
         return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
     }
-    let path = format!("/proc/{}/fd/{}", name.process, name.fd);
-    let file = fs::OpenOptions::new().read(true).write(true).open(path).map_err(invalid)?;
-    let there = file.metadata().map_err(invalid)?;
-    if there.ino() != name.inode || there.len() != bytes {
-        return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
-    }
+    let file = name.open()?;
     let alignment = if owner == CPU { PAGE } else { DEVICE_BLOCK };
     let out_of_resources = |_: io::Error| HsaStatus::ERROR_OUT_OF_RESOURCES;
     let mapping = Mapping::reserve(bytes as usize, alignment, None).map_err(out_of_resources)?;
@@ -163,4 +172,59 @@ pub fn attach(
 pub fn detach(memory: &MemoryMap, base: u64) -> Result<(), HsaStatus> {
     let removed = memory.remove(base, |range| range.info.pointer_type == HsaPointerType::IPC);
     removed.map(drop).ok_or(HsaStatus::ERROR_INVALID_ARGUMENT)
+}
+
+/// A page that processes share. It holds one signal.
+#[derive(Debug)]
+pub struct SharedPage {
+    mapping: Mapping,
+    file: File,
+}
+
+impl SharedPage {
+    /// A page of zeros.
+    pub fn new() -> io::Result<Self> {
+        Self::map(anonymous_file(PAGE as u64)?)
+    }
+
+    /// The page that a handle names.
+    pub fn open(handle: &HsaIpcHandle) -> Result<Self, HsaStatus> {
+        let name = Name::of(handle);
+        if name.size != PAGE as u64 || name.owner != CPU.0 as u32 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        Self::map(name.open()?).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)
+    }
+
+    fn map(file: File) -> io::Result<Self> {
+        let mapping = Mapping::reserve(PAGE, PAGE, None)?;
+        map_at(mapping.base() as u64, PAGE as u64, &file)?;
+        Ok(Self { mapping, file })
+    }
+
+    /// Its mapping in this process.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Its handle, which is valid while this process has the page.
+    pub fn handle(&self) -> Result<HsaIpcHandle, HsaStatus> {
+        Ok(Name::new(&self.file, PAGE as u64, CPU, HSA_GLOBAL_FLAG_FINE_GRAINED)?.handle())
+    }
+
+    /// Gives the page up to the other processes. Zeros of this process alone take its place.
+    pub fn leave(self) -> io::Result<Mapping> {
+        // SAFETY: the page belongs to the mapping, and its users expect zeros from now on.
+        let mapped = unsafe {
+            libc::mmap(
+                ptr::with_exposed_provenance_mut(self.mapping.base()),
+                PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                -1,
+                0,
+            )
+        };
+        if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(self.mapping) }
+    }
 }

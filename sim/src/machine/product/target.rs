@@ -16,6 +16,8 @@ use hsa_abi::{
 };
 use sim_isa::Target;
 
+use crate::machine::product::rocr::Release;
+
 /// A GPU target and the product that represents it.
 #[derive(Debug)]
 pub struct TargetInfo {
@@ -532,9 +534,14 @@ impl TargetInfo {
         Target::from_processor(self.name).map_or(0, sim_wave::lds_bytes)
     }
 
-    /// True if it has global wave sync, for cooperative dispatches.
-    pub fn has_gws(&self) -> bool {
-        Target::from_processor(self.name).is_some_and(|target| !target.is_gfx12())
+    /// The first release whose kernel driver has cooperative queues for it, if any has. The driver gives gfx10.1 none,
+    /// and gfx12, whose hardware has no global wave sync, since 2025-02 (`kfd_gws_init`).
+    pub fn cooperative_since(&self) -> Option<Release> {
+        match Target::from_processor(self.name)? {
+            Target::Gfx1010 => None,
+            target if target.is_gfx12() => Some(Release::Rocm7_0),
+            _ => Some(Release::Rocm6_2),
+        }
     }
 
     /// The unique id of the `device`-th GPU on the PCI bus; 0 if the hardware has none.
