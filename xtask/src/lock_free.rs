@@ -17,10 +17,15 @@ const MODELS: [&str; 5] =
     ["core/memory/one_shot.rs", "core/queue/last_signal.rs", "ffi/blocks.rs", "ring/epoch.rs", "ring/kernarg.rs"];
 
 /// Other files below `src` that use atomics or cells, with the reason why they need no model.
-const OTHERS: [(&str, &str); 15] = [
+const OTHERS: [(&str, &str); 18] = [
     ("api/command_buffer.rs", "recorded by one thread, then published once by a flag that stays"),
     ("api/device.rs", "a pointer that is only replaced"),
     ("api/topology.rs", "structs that C reads, written under a lock before anybody has their address"),
+    (
+        "collectives/communicator.rs",
+        "a count of turns, which guards no data: the device orders operations while it is 0",
+    ),
+    ("collectives/rccl/gates.rs", "words of HIP's signal memory, whose other end is the GPU"),
     (
         "core/memory/transient.rs",
         "flags and an address, which guard nothing without a lock; the reservation is in a `OneShot`",
@@ -28,6 +33,7 @@ const OTHERS: [(&str, &str); 15] = [
     ("core/operations/files.rs", "a flag that is set once and stays; what it guards has a lock"),
     ("core/profile/mod.rs", "a flag beside a lock that guards what it tells of"),
     ("core/queue/deferred.rs", "a countdown, of which the last one goes on; what it guards has a lock"),
+    ("core/queue/gate.rs", "a flag that is set once and stays; the buffers have a lock"),
     ("core/queue/groups.rs", "the address of a list behind a lock, compared alone: who changes it wakes the others"),
     ("core/queue/mod.rs", "a flag that is set once and stays"),
     ("core/queue/semaphore.rs", "words of IREE's semaphore, which IREE's lock orders"),
