@@ -19,8 +19,9 @@ mod standalone;
 // For programs with the feature `standalone` and for `tests/`, which call IREE through it.
 pub use amdgpu_ffi as ffi;
 
-pub use amdgpu_api::allocator::{SharedMemory, iree_hal_amdgpu_rs_buffer_attach, iree_hal_amdgpu_rs_buffer_share};
-pub use amdgpu_api::driver::iree_hal_amdgpu_rs_driver_create;
+pub use amdgpu_api::{
+    SharedMemory, iree_hal_amdgpu_rs_buffer_attach, iree_hal_amdgpu_rs_buffer_share, iree_hal_amdgpu_rs_driver_create,
+};
 pub use amdgpu_memory::address_of as device_address;
 #[cfg(feature = "standalone")]
 pub use standalone::register;

@@ -6,15 +6,18 @@
 // Messages go out through `amdgpu_ffi::messages` alone.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod allocator;
-pub mod channel;
-pub mod command_buffer;
-pub mod device;
-pub mod driver;
-pub mod event;
-pub mod executable;
+mod allocator;
+mod channel;
+mod command_buffer;
+mod device;
+mod driver;
+mod event;
+mod executable;
 mod profiling;
 mod queue;
 #[cfg(test)]
 mod testing;
 mod topology;
+
+pub use allocator::{SharedMemory, iree_hal_amdgpu_rs_buffer_attach, iree_hal_amdgpu_rs_buffer_share};
+pub use driver::iree_hal_amdgpu_rs_driver_create;
