@@ -117,9 +117,12 @@ pub mod vector {
     pub const SHIFT_LEFT_D: Vector = op(1, 2, 0x47);
     pub const SHIFT_RIGHT_D: Vector = op(1, 2, 0x45);
     pub const SHIFT_ARITHMETIC_D: Vector = op(1, 2, 0x46);
-    /// Into a mask register, by a predicate.
+    /// To all bits of each lane; 256 bits only. The second one is of integers with a sign.
+    pub const EQUAL_D: Vector = op(1, 1, 0x76);
+    pub const GREATER_D: Vector = op(1, 1, 0x66);
+    /// Into a mask register, or to all bits of each lane, by a predicate.
     pub const COMPARE_PS: Vector = op(0, 1, 0xc2);
-    /// Comparison of integers.
+    /// Comparison of integers into a mask register; 512 bits only.
     pub const COMPARE_D: Vector = op(1, 3, 0x1f);
     pub const COMPARE_UNSIGNED_D: Vector = op(1, 3, 0x1e);
 }
@@ -129,8 +132,10 @@ const STORE: Vector = Vector { prefix: 0, map: 1, code: 0x11 };
 const MOVE: Vector = Vector { prefix: 0, map: 1, code: 0x28 };
 const BROADCAST: Vector = Vector { prefix: 1, map: 2, code: 0x18 };
 const SHIFT: Vector = Vector { prefix: 1, map: 1, code: 0x72 };
-const EQUAL_D: Vector = Vector { prefix: 1, map: 1, code: 0x76 };
 const BROADCAST_QUAD: Vector = Vector { prefix: 1, map: 2, code: 0x5a };
+const INSERT_QUAD: Vector = Vector { prefix: 1, map: 3, code: 0x18 };
+const SIGNS: Vector = Vector { prefix: 0, map: 1, code: 0x50 };
+const BLEND: Vector = Vector { prefix: 1, map: 3, code: 0x4a };
 const SHUFFLE_TWO: Vector = Vector { prefix: 0, map: 1, code: 0xc6 };
 const SHUFFLE: Vector = Vector { prefix: 1, map: 1, code: 0x70 };
 const TERNARY: Vector = Vector { prefix: 1, map: 3, code: 0x25 };
@@ -182,12 +187,17 @@ pub enum Condition {
 pub struct Jump(usize);
 
 /// Machine code under construction.
-#[derive(Default)]
 pub struct Assembler {
     code: Vec<u8>,
+    width: Width,
 }
 
 impl Assembler {
+    /// Code for a CPU whose vector registers have this size: it has no instructions of AVX-512 if this is 256 bits.
+    pub fn new(width: Width) -> Self {
+        Assembler { code: Vec::new(), width }
+    }
+
     /// Bytes so far.
     pub fn offset(&self) -> usize {
         self.code.len()
@@ -529,6 +539,7 @@ impl Assembler {
             Rm::Mem(mem) => (mem.base as u8 >> 3, 0, false),
             Rm::Broadcast(mem) => (mem.base as u8 >> 3, 0, true),
         };
+        assert!(width == self.width, "code for {:?} has an instruction for {width:?}", self.width);
         match width {
             Width::Zmm => {
                 self.byte(0x62);
@@ -560,14 +571,31 @@ impl Assembler {
         }
     }
 
+    /// `vcmpps dst, first, last, predicate` of 256 bits: all bits of each lane where it holds.
+    pub fn compare_floats(&mut self, dst: u8, first: u8, last: Rm, predicate: u8) {
+        self.encode(Width::Ymm, vector::COMPARE_PS, dst, first, last, None);
+        self.byte(predicate);
+    }
+
+    /// `vmovmskps dst, src` of 256 bits: the sign of each lane.
+    pub fn signs(&mut self, dst: Gpr, src: u8) {
+        self.encode(Width::Ymm, SIGNS, dst as u8, 0, Rm::Reg(src), None);
+    }
+
+    /// `vblendvps dst, no, yes, by` of 256 bits: lanes of `yes` where `by` has a sign.
+    pub fn blend_by(&mut self, dst: u8, no: u8, yes: u8, by: u8) {
+        self.encode(Width::Ymm, BLEND, dst, no, Rm::Reg(yes), None);
+        self.byte(by << 4);
+    }
+
     /// `op dst, first, last`.
     pub fn vector(&mut self, width: Width, op: Vector, dst: u8, first: u8, last: Rm) {
         self.encode(width, op, dst, first, last, None);
     }
 
-    /// `op mask, first, last, predicate` of 512 bits, zero in lanes outside of `within`.
-    pub fn compare(&mut self, op: Vector, mask: Mask, first: u8, last: Rm, predicate: u8, within: Option<Mask>) {
-        self.encode(Width::Zmm, op, mask.0, first, last, within);
+    /// `op mask, first, last, predicate` of 512 bits.
+    pub fn compare(&mut self, op: Vector, mask: Mask, first: u8, last: Rm, predicate: u8) {
+        self.encode(Width::Zmm, op, mask.0, first, last, None);
         self.byte(predicate);
     }
 
@@ -601,20 +629,26 @@ impl Assembler {
         self.encode(width, BROADCAST, dst, 0, Rm::Mem(mem), None);
     }
 
-    /// `vbroadcasti32x4 dst {mask}, [mem]` of 512 bits.
-    pub fn broadcast_quad(&mut self, dst: u8, mem: Mem, mask: Option<Mask>) {
-        self.encode(Width::Zmm, BROADCAST_QUAD, dst, 0, Rm::Mem(mem), mask);
+    /// `vbroadcasti128 dst, [mem]` or `vbroadcasti32x4 dst {mask}, [mem]`.
+    pub fn broadcast_quad(&mut self, width: Width, dst: u8, mem: Mem, mask: Option<Mask>) {
+        self.encode(width, BROADCAST_QUAD, dst, 0, Rm::Mem(mem), mask);
     }
 
-    /// `vshufps dst, first, last, order` of 512 bits.
-    pub fn shuffle_two(&mut self, dst: u8, first: u8, last: u8, order: u8) {
-        self.encode(Width::Zmm, SHUFFLE_TWO, dst, first, Rm::Reg(last), None);
+    /// `vinsertf128 dst, src, [mem], 1`: the upper half from memory.
+    pub fn insert_quad(&mut self, dst: u8, src: u8, mem: Mem) {
+        self.encode(Width::Ymm, INSERT_QUAD, dst, src, Rm::Mem(mem), None);
+        self.byte(1);
+    }
+
+    /// `vshufps dst, first, last, order`.
+    pub fn shuffle_two(&mut self, width: Width, dst: u8, first: u8, last: u8, order: u8) {
+        self.encode(width, SHUFFLE_TWO, dst, first, Rm::Reg(last), None);
         self.byte(order);
     }
 
-    /// `vpshufd dst, src, order` of 512 bits: two bits for each dword of each four.
-    pub fn shuffle(&mut self, dst: u8, src: u8, order: u8) {
-        self.encode(Width::Zmm, SHUFFLE, dst, 0, Rm::Reg(src), None);
+    /// `vpshufd dst, src, order`: two bits for each dword of each four.
+    pub fn shuffle(&mut self, width: Width, dst: u8, src: u8, order: u8) {
+        self.encode(width, SHUFFLE, dst, 0, Rm::Reg(src), None);
         self.byte(order);
     }
 
@@ -628,7 +662,7 @@ impl Assembler {
     /// All bits of `dst` set.
     pub fn ones(&mut self, width: Width, dst: u8) {
         match width {
-            Width::Ymm => self.encode(width, EQUAL_D, dst, dst, Rm::Reg(dst), None),
+            Width::Ymm => self.encode(width, vector::EQUAL_D, dst, dst, Rm::Reg(dst), None),
             Width::Zmm => {
                 self.encode(width, TERNARY, dst, dst, Rm::Reg(dst), None);
                 self.byte(0xff);
@@ -638,17 +672,16 @@ impl Assembler {
 
     /// `kmovw mask, [mem]`.
     pub fn load_mask(&mut self, mask: Mask, mem: Mem) {
-        self.mask_move(0x90, mask, mem);
-    }
-
-    /// `kmovw [mem], mask`.
-    pub fn store_mask(&mut self, mem: Mem, mask: Mask) {
-        self.mask_move(0x91, mask, mem);
-    }
-
-    fn mask_move(&mut self, code: u8, mask: Mask, mem: Mem) {
-        self.code.extend([0xc4, 1 << 7 | 1 << 6 | (!(mem.base as u8) >> 3 & 1) << 5 | 1, 0x78, code]);
+        assert!(self.width == Width::Zmm, "AVX2 has no mask registers");
+        self.code.extend([0xc4, 1 << 7 | 1 << 6 | (!(mem.base as u8) >> 3 & 1) << 5 | 1, 0x78, 0x90]);
         self.memory(mask.0, mem);
+    }
+
+    /// `kmovw dst, mask`: 16 lanes.
+    pub fn mask_to(&mut self, dst: Gpr, mask: Mask) {
+        assert!(self.width == Width::Zmm && (dst as u8) < 8, "AVX2 has no mask registers");
+        self.code.extend([0xc5, 0xf8, 0x93]);
+        self.direct(dst as u8, mask.0);
     }
 
     /// `vzeroupper`.

@@ -115,12 +115,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         threads: std::env::var("HOST_THREADS").map_or(Ok(1), |n| n.parse())?,
         resident: 64,
         gws: None,
-        jit: match std::env::var("HSA_SIM_JIT").as_deref() {
-            Ok("0") => Jit::Off,
-            Ok("always") => Jit::Always,
-            Ok("check") => Jit::Check,
-            _ => Jit::On,
-        },
+        jit: std::env::var("HSA_SIM_JIT").map_or(Some(Jit::ON), |value| Jit::parse(&value)).ok_or("HSA_SIM_JIT")?,
         cancel: None,
         watch: None,
     };

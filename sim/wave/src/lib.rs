@@ -53,7 +53,7 @@ pub use fault::{Access, Fault, FaultKind};
 pub use gws::Gws;
 pub use hardware::{PRIVATE_APERTURE, SHARED_APERTURE, lds_bytes};
 pub use hwreg::hardware_register;
-pub use jit::Jit;
+pub use jit::{Jit, TOTALS as COMPILED, Totals as Compiled};
 pub use kernel::Kernel;
 pub use launch::{Counters, Launch, MAX_WORKGROUP, Observers, Watch};
 pub use memory::{Caches, Control, Memory, Path, Region, Turn};

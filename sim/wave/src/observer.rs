@@ -19,7 +19,7 @@ pub(crate) trait Observer<const L: usize> {
     /// Use of compiled code, which an observer does not see.
     #[inline(always)]
     fn jit(&self) -> Jit {
-        Jit::Off
+        Jit::OFF
     }
 
     /// Called when a workgroup begins with these waves.

@@ -26,8 +26,8 @@ pub struct Probe<const L: usize> {
     wave: Wave<L>,
     /// The group segment, as long as the probe's LDS is to be.
     pub lds: Vec<u8>,
-    /// Without the host's vector extensions, as on a CPU that has none.
-    pub baseline: bool,
+    /// Use of compiled code. `None`: without the host's vector extensions, too, as on a CPU that has none.
+    pub jit: Option<Jit>,
 }
 
 impl<const L: usize> Default for Probe<L> {
@@ -42,7 +42,7 @@ impl<const L: usize> Probe<L> {
         let mut wave = Wave::new(REGISTERS.total(), private_size);
         wave.set_mode(mode::DENORM_32 | mode::DENORM_16_64 | mode::DX10_CLAMP | mode::IEEE);
         wave.set_exec(u64::MAX);
-        Probe { wave, lds: Vec::new(), baseline: false }
+        Probe { wave, lds: Vec::new(), jit: Some(Jit::CHECK) }
     }
 
     /// VGPR `n` of all lanes.
@@ -104,7 +104,7 @@ impl<const L: usize> Probe<L> {
         // s_endpgm
         let end = if target.is_before_gfx11() { 0xbf81_0000 } else { 0xbfb0_0000 };
         let bytes: Vec<u8> = code.iter().chain([&end]).flat_map(|word| word.to_le_bytes()).collect();
-        let level = if self.baseline { Level::Base } else { Level::detect() };
+        let level = self.jit.map_or(Level::Base, |_| Level::detect());
         let registers = match target {
             Target::Gfx1250 => Registers { vector: REGISTERS.total(), accumulation: 0 },
             _ => REGISTERS,
@@ -125,7 +125,7 @@ impl<const L: usize> Probe<L> {
         };
         self.wave.next = program.entry;
         self.wave.count = 0;
-        let jit = if self.baseline { Jit::Off } else { Jit::Check };
+        let jit = self.jit.unwrap_or(Jit::OFF);
         let result = loop {
             match program.run_slice(&mut self.wave, &mut group, 0, BRANCH_BUDGET, &mut NoObserver(jit)) {
                 Stop::End => break Ok(self.wave.count - 1),

@@ -67,7 +67,7 @@ impl<const L: usize> Program<L> {
     ) -> Stop {
         wave.branch_budget = branch_budget;
         if !group.memory.begin_turn(workgroup, wave.index) {
-            if observer.jit() != Jit::Off {
+            if !observer.jit().is_off() {
                 return self.turn_compiled(wave, group, observer.jit());
             }
             return self.run_until_stop::<false, O>(wave, group, observer);
@@ -132,33 +132,33 @@ impl<const L: usize> Program<L> {
     }
 
     /// `wave`: one that runs the program.
-    fn source<'a>(&'a self, wave: &'a Wave<L>) -> Source<'a, L> {
+    fn source<'a>(&'a self, wave: &'a Wave<L>, jit: Jit) -> Source<'a, L> {
         let &Self { ref ops, entry, ref constants, first_constant, target, .. } = self;
-        Source { ops, entry, constants, first_constant, target, rows: &wave.v }
+        Source { ops, entry, constants, first_constant, target, is_narrow: jit.is_narrow(), rows: &wave.v }
     }
 
     /// [`Self::run_slice`] without caches and observers, by the program's compiled code once it has any. A program that
     /// is not compiled runs in the interpreter, for so many backward branches at a time.
     fn turn_compiled(&self, wave: &mut Wave<L>, group: &mut Group<'_>, jit: Jit) -> Stop {
-        if matches!(jit, Jit::Always | Jit::Check) {
-            self.compiled.compile(self.source(wave), jit == Jit::Check);
+        if jit.is_eager() {
+            self.compiled.compile(self.source(wave, jit), jit.is_checked());
         }
         loop {
             if let Some(blocks) = self.compiled.get() {
-                return self.run_blocks(blocks, wave, group, jit == Jit::Check);
+                return self.run_blocks(blocks, wave, group, jit.is_checked());
             }
             let before = (wave.branch_budget, wave.count);
             let slice = wave.branch_budget.min(LOOK);
             wave.branch_budget = slice;
-            let stop = self.run_until_stop::<false, NoObserver>(wave, group, &mut NoObserver(Jit::Off));
+            let stop = self.run_until_stop::<false, NoObserver>(wave, group, &mut NoObserver(Jit::OFF));
             let has_run_out = wave.branch_budget == 0;
             wave.branch_budget += before.0 - slice;
-            let is_final = self.compiled.heat(self.source(wave), wave.count - before.1);
+            let is_final = self.compiled.heat(self.source(wave, jit), wave.count - before.1);
             if !has_run_out || wave.branch_budget == 0 || !matches!(stop, Stop::Yield) {
                 return stop;
             }
             if is_final && self.compiled.get().is_none() {
-                return self.run_until_stop::<false, NoObserver>(wave, group, &mut NoObserver(Jit::Off));
+                return self.run_until_stop::<false, NoObserver>(wave, group, &mut NoObserver(Jit::OFF));
             }
         }
     }

@@ -99,11 +99,9 @@ impl Config {
             },
             jit: match variable("HSA_SIM_JIT")?.as_deref() {
                 None => Jit::of_host(),
-                Some("0") => Jit::Off,
-                Some("1") => Jit::On,
-                Some("always") => Jit::Always,
-                Some("check") => Jit::Check,
-                Some(value) => return Err(format!("HSA_SIM_JIT={value}: expected 0, 1, always or check")),
+                Some(value) => Jit::parse(value).ok_or_else(|| {
+                    format!("HSA_SIM_JIT={value}: expected 0, 1, always or check, and \",avx2\" behind it or not")
+                })?,
             },
             seed: number("HSA_SIM_SEED")?,
             timeout: timeout.filter(|&seconds| seconds > 0 && !is_debugged).map(Duration::from_secs),

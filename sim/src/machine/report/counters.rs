@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::machine::report::costs::Costs;
+use sim_wave::COMPILED;
 
 /// Counters over all agents and queues.
 #[derive(Debug, Default)]
@@ -53,6 +54,15 @@ impl Counters {
         ] {
             let _ = write!(json, ",\"{name}\":{}", counter.load(Ordering::Relaxed));
         }
+        let compiled = |total: &AtomicU64| total.load(Ordering::Relaxed);
+        let _ = write!(
+            json,
+            ",\"compiled\":{{\"kernels\":{},\"micro_ops\":{},\"bytes\":{},\"ns\":{}}}",
+            compiled(&COMPILED.kernels),
+            compiled(&COMPILED.ops),
+            compiled(&COMPILED.bytes),
+            compiled(&COMPILED.ns)
+        );
         json.push_str(",\"calls\":{");
         for (index, (function, count)) in calls.iter().enumerate() {
             let _ = write!(json, "{}\"{function}\":{count}", if index == 0 { "" } else { "," });

@@ -22,8 +22,9 @@ use xtask_core::target::Target;
 pub const KERNELS: u32 = 10;
 /// A client that prints nothing for this long hangs.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Values of `HSA_SIM_JIT` with which kernels run: compiled, and in the interpreter beside compiled templates.
-const JITS: [&str; 2] = ["always", "check"];
+/// Values of `HSA_SIM_JIT` with which kernels run: compiled, and in the interpreter beside compiled templates; for this
+/// processor, and for AVX2.
+const JITS: [&str; 4] = ["always", "check", "always,avx2", "check,avx2"];
 /// Flags of every compilation. The kernels access memory as several types.
 const SEMANTICS: [&str; 4] = ["-w", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing"];
 /// Compiler flags of the batches, in turn. GlobalISel is not among them: LLVM 22's takes values that differ between

@@ -30,7 +30,7 @@ mod mfma;
 mod mfma_cdna4;
 mod mfma_scaled;
 mod min_max;
-mod outer;
+pub(crate) mod outer;
 mod packed;
 mod reach;
 mod salu;

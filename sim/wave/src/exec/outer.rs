@@ -9,7 +9,7 @@ pub(super) const ROWS: usize = 4;
 
 /// Vector extensions of the host that the functions here are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Host {
+pub(crate) enum Host {
     Any,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -36,7 +36,7 @@ impl Host {
 
 /// Where the factors and sums of [`ROWS`] × [`WIDTH`] elements are.
 #[derive(Clone, Copy)]
-pub(super) struct Strip<'a, T> {
+pub(crate) struct Strip<'a, T> {
     /// Elements of A for each k: [`ROWS`] from the first of these places on.
     pub a: *const T,
     /// Elements of B for each k: [`WIDTH`] from the second of these places on.
@@ -52,7 +52,7 @@ pub(super) struct Strip<'a, T> {
 /// # Safety
 /// All elements that `strip` names can be accessed. The CPU has the features in `host`.
 #[inline(always)]
-pub(super) unsafe fn add_f32(host: Host, strip: Strip<'_, f32>) {
+pub(crate) unsafe fn add_f32(host: Host, strip: Strip<'_, f32>) {
     // SAFETY: by this function's contract.
     unsafe {
         match host {
@@ -131,7 +131,7 @@ unsafe fn add_f32_avx512(strip: Strip<'_, f32>) {
 /// # Safety
 /// As of [`add_f32`].
 #[inline(always)]
-pub(super) unsafe fn add_f64(host: Host, strip: Strip<'_, f64>) {
+pub(crate) unsafe fn add_f64(host: Host, strip: Strip<'_, f64>) {
     // SAFETY: by this function's contract.
     unsafe {
         match host {

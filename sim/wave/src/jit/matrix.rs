@@ -2,6 +2,7 @@
 //! Templates of matrix instructions: calls of functions that hold all sums in vector registers.
 
 use super::emit::Emitter;
+use crate::exec::outer::{self, Host, Strip};
 use crate::micro_op::MicroOp;
 use crate::operand::SrcKind;
 use sim_isa::{Matrix, Op};
@@ -17,13 +18,19 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
     let is_plain = !op.clamp && op.matrix == Matrix::default() && op.neg | op.neg_hi | op.abs == 0;
     let in_registers = op.src[..3].iter().all(|src| src.kind == SrcKind::Vgpr);
     // These ops write all lanes, active or not.
-    if e.width != Width::Zmm || e.is_masked || !is_plain || !in_registers {
+    if e.is_masked || !is_plain || !in_registers {
         return false;
     }
-    let (function, rows): (Function, u16) = match code {
-        Op::VMfmaF3216x16x4F32 if L == 64 => (f32_16x16x4, 4),
-        Op::VWmmaF3216x16x16F16 => (halves_16x16x16::<false, L>, 256 / L as u16),
-        Op::VWmmaF3216x16x16Bf16 => (halves_16x16x16::<true, L>, 256 / L as u16),
+    let rows = 256 / L as u16;
+    let is_wide = e.width == Width::Zmm;
+    let function: Function = match code {
+        Op::VMfmaF3216x16x4F32 if L != 64 => return false,
+        Op::VMfmaF3216x16x4F32 if is_wide => f32_16x16x4,
+        Op::VMfmaF3216x16x4F32 => f32_16x16x4_narrow,
+        Op::VWmmaF3216x16x16F16 if is_wide => halves_16x16x16::<false, L>,
+        Op::VWmmaF3216x16x16F16 => halves_16x16x16_narrow::<false, L>,
+        Op::VWmmaF3216x16x16Bf16 if is_wide => halves_16x16x16::<true, L>,
+        Op::VWmmaF3216x16x16Bf16 => halves_16x16x16_narrow::<true, L>,
         _ => return false,
     };
     e.flush();
@@ -129,5 +136,81 @@ unsafe fn to_f64<const BF16: bool>(words: __m512i, to: *mut f64) {
     unsafe {
         _mm512_storeu_pd(to, _mm512_cvtps_pd(_mm512_castps512_ps256(floats)));
         _mm512_storeu_pd(to.add(8), _mm512_cvtps_pd(high));
+    }
+}
+
+/// [`f32_16x16x4`] for AVX2.
+///
+/// # Safety
+/// The CPU has AVX2 and FMA. C and D are four rows of 64 lanes, A and B one.
+#[target_feature(enable = "avx2,fma")]
+unsafe extern "sysv64" fn f32_16x16x4_narrow(d: *mut f32, c: *const f32, a: *const u32, b: *const u32) {
+    let mut sums = [MaybeUninit::<f32>::uninit(); 256];
+    let sums = sums.as_mut_ptr().cast::<f32>();
+    // SAFETY: by this function's contract. D is written last: it may overlap the others.
+    unsafe {
+        sums.copy_from_nonoverlapping(c, 256);
+        for block in 0..4 {
+            let a = a.cast::<f32>().add(4 * block);
+            let places = [0, 16, 32, 48].map(|k| (k, k));
+            let strip = Strip { a, b: b.cast(), places: &places, d: sums.add(16 * block), stride: 64 };
+            outer::add_f32(Host::Avx2, strip);
+        }
+        d.copy_from_nonoverlapping(sums, 256);
+    }
+}
+
+/// [`halves_16x16x16`] for AVX2.
+///
+/// # Safety
+/// The CPU has AVX2, FMA and F16C. C and D are 256 / `L` rows, A and B eight.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe extern "sysv64" fn halves_16x16x16_narrow<const BF16: bool, const L: usize>(
+    d: *mut f32,
+    c: *const f32,
+    a: *const u32,
+    b: *const u32,
+) {
+    let [mut left, mut right, mut sums] = [const { [MaybeUninit::<f64>::uninit(); 256] }; 3];
+    let sums = sums.as_mut_ptr().cast::<f64>();
+    // SAFETY: by this function's contract. D is written last: it may overlap the others.
+    unsafe {
+        for (from, to) in [(a, left.as_mut_ptr().cast::<f64>()), (b, right.as_mut_ptr().cast())] {
+            for n in 0..16 {
+                let (row, half) = (n / 2, 8 * (n % 2));
+                let words = _mm256_loadu_si256(from.add(row * L + half).cast());
+                eight_to_f64::<BF16>(words, to.add(32 * row + half));
+                eight_to_f64::<BF16>(_mm256_srli_epi32(words, 16), to.add(32 * row + 16 + half));
+            }
+        }
+        for n in (0..256).step_by(4) {
+            _mm256_storeu_pd(sums.add(n), _mm256_cvtps_pd(_mm_loadu_ps(c.add(n))));
+        }
+        let places: [(usize, usize); 16] = std::array::from_fn(|k| (16 * k, 16 * k));
+        for row in (0..16).step_by(4) {
+            let (a, b) = (left.as_ptr().cast::<f64>().add(row), right.as_ptr().cast());
+            outer::add_f64(Host::Avx2, Strip { a, b, places: &places, d: sums.add(16 * row), stride: 16 });
+        }
+        for n in (0..256).step_by(4) {
+            _mm_storeu_ps(d.add(n), _mm256_cvtpd_ps(_mm256_loadu_pd(sums.add(n))));
+        }
+    }
+}
+
+/// Writes the lower halves of eight dwords, which are floats, in f64.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn eight_to_f64<const BF16: bool>(words: __m256i, to: *mut f64) {
+    let floats = if BF16 {
+        _mm256_castsi256_ps(_mm256_slli_epi32(words, 16))
+    } else {
+        let low = _mm256_and_si256(words, _mm256_set1_epi32(0xffff));
+        let halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0xd8);
+        _mm256_cvtph_ps(_mm256_castsi256_si128(halves))
+    };
+    // SAFETY: by the caller's contract.
+    unsafe {
+        _mm256_storeu_pd(to, _mm256_cvtps_pd(_mm256_castps256_ps128(floats)));
+        _mm256_storeu_pd(to.add(4), _mm256_cvtps_pd(_mm256_extractf128_ps(floats, 1)));
     }
 }

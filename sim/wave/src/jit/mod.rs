@@ -29,31 +29,102 @@ use std::mem::MaybeUninit;
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Use of compiled code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Jit {
-    /// The interpreter alone.
-    #[default]
-    Off,
-    /// Programs that run for long are compiled.
-    On,
-    /// All programs are compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jit {
+    when: When,
+    /// AVX-512 is not used, if the CPU has it.
+    is_narrow: bool,
+}
+
+/// The programs that are compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Never,
+    Hot,
     Always,
-    /// All programs are compiled, and each block also runs in the interpreter; a difference is a fault.
-    Check,
+    Checked,
 }
 
 impl Jit {
-    /// The use of compiled code on this host where nothing else is asked for: with AVX-512, [`Self::On`].
+    /// The interpreter alone.
+    pub const OFF: Self = Self::of(When::Never);
+    /// Programs that run for long are compiled, if this host can run their code.
+    pub const ON: Self = Self::of(When::Hot);
+    /// All programs are compiled.
+    pub const ALWAYS: Self = Self::of(When::Always);
+    /// All programs are compiled, and each block also runs in the interpreter; a difference is a fault.
+    pub const CHECK: Self = Self::of(When::Checked);
+
+    const fn of(when: When) -> Self {
+        Jit { when, is_narrow: false }
+    }
+
+    /// The same use of code for AVX2.
+    pub fn with_avx2(self) -> Self {
+        Jit { is_narrow: true, ..self }
+    }
+
+    /// The use of compiled code on this host where nothing else is asked for: with AVX-512, [`Self::ON`].
     pub fn of_host() -> Self {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if is_x86_feature_detected!("avx512f") {
-            return Jit::On;
+            return Self::ON;
         }
-        Jit::Off
+        Self::OFF
+    }
+
+    /// The value of `HSA_SIM_JIT`, if it is one.
+    pub fn parse(value: &str) -> Option<Self> {
+        if let Some(value) = value.strip_suffix(",avx2") {
+            return Some(Self::parse(value)?.with_avx2());
+        }
+        Some(match value {
+            "0" => Self::OFF,
+            "1" => Self::ON,
+            "always" => Self::ALWAYS,
+            "check" => Self::CHECK,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn is_off(self) -> bool {
+        self.when == When::Never
+    }
+
+    /// Compares compiled code with the interpreter.
+    pub(crate) fn is_checked(self) -> bool {
+        self.when == When::Checked
+    }
+
+    /// Compiles programs before they run.
+    pub(crate) fn is_eager(self) -> bool {
+        matches!(self.when, When::Always | When::Checked)
+    }
+
+    pub(crate) fn is_narrow(self) -> bool {
+        self.is_narrow
     }
 }
+
+/// What this process has compiled.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Programs: a kernel's, and that of the functions beside it.
+    pub kernels: AtomicU64,
+    /// Micro-operations of these.
+    pub ops: AtomicU64,
+    /// Bytes of their code.
+    pub bytes: AtomicU64,
+    /// Nanoseconds that compiling took.
+    pub ns: AtomicU64,
+}
+
+/// What this process has compiled, since it began.
+pub static TOTALS: Totals =
+    Totals { kernels: AtomicU64::new(0), ops: AtomicU64::new(0), bytes: AtomicU64::new(0), ns: AtomicU64::new(0) };
 
 /// Code of a block, with the calling convention of System V: returns whether an op has stopped the wave, for the reason
 /// in the context.
@@ -77,6 +148,8 @@ pub(crate) struct Context<'a> {
     private_size: u32,
     /// A mask of the second and fourth four of 16 lanes.
     second_quads: u16,
+    /// The bit of each lane in its half of a mask.
+    lane_bits: [u32; 32],
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     places: [MaybeUninit<access::Place>; LOCAL],
 }
@@ -90,6 +163,7 @@ impl<'a> Context<'a> {
             scratch: wave.scratch.as_mut_ptr().cast(),
             private_size: group.private_size,
             second_quads: 0xf0f0,
+            lane_bits: std::array::from_fn(|lane| 1 << lane),
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             places: [const { MaybeUninit::uninit() }; LOCAL],
         }
@@ -144,6 +218,8 @@ pub(crate) struct Source<'a, const L: usize> {
     pub constants: &'a [u32],
     pub first_constant: usize,
     pub target: Target,
+    /// The code is for AVX2.
+    pub is_narrow: bool,
     /// Vector registers of a wave that runs the program: hints where its addresses lead.
     pub rows: &'a [Row<L>],
 }
@@ -193,7 +269,21 @@ impl<const L: usize> Compiled<L> {
 
     /// Compiles the program unless it has been. `apart`: ops without a template end a block.
     pub fn compile(&self, program: Source<'_, L>, apart: bool) -> Option<&Blocks<L>> {
-        self.code.get_or_init(|| Blocks::new(program, apart)).as_ref()
+        let compile = || {
+            let start = Instant::now();
+            let blocks = Blocks::new(program, apart)?;
+            // Relaxed: counts alone.
+            for (total, add) in [
+                (&TOTALS.kernels, 1),
+                (&TOTALS.ops, program.ops.len() as u64),
+                (&TOTALS.bytes, blocks.size()),
+                (&TOTALS.ns, start.elapsed().as_nanos() as u64),
+            ] {
+                total.fetch_add(add, Ordering::Relaxed);
+            }
+            Some(blocks)
+        };
+        self.code.get_or_init(compile).as_ref()
     }
 }
 
@@ -219,6 +309,11 @@ impl<const L: usize> Blocks<L> {
         Some(Blocks { code: sim_jit::Code::new(&code).ok()?, starts })
     }
 
+    /// Bytes of code.
+    fn size(&self) -> u64 {
+        self.code.size() as u64
+    }
+
     /// The block that starts with a micro-operation, for a wave in this state.
     #[inline(always)]
     pub fn at(&self, at: u32, wave: &Wave<L>) -> Option<Block<L>> {
@@ -235,6 +330,10 @@ impl<const L: usize> Blocks<L> {
 impl<const L: usize> Blocks<L> {
     fn new(_: Source<'_, L>, _: bool) -> Option<Self> {
         None
+    }
+
+    fn size(&self) -> u64 {
+        0
     }
 
     #[inline(always)]
@@ -392,7 +491,7 @@ mod tests {
         let mut wave = Wave::new(4, 0);
         wave.set_constants(&program.constants);
         wave.set_exec(u64::MAX);
-        let turn = || program.run_slice(&mut wave, &mut group, 0, 1, &mut NoObserver(Jit::Always));
+        let turn = || program.run_slice(&mut wave, &mut group, 0, 1, &mut NoObserver(Jit::ALWAYS));
         let panic = std::panic::catch_unwind(AssertUnwindSafe(turn)).unwrap_err();
         assert_eq!(panic.downcast_ref(), Some(&"a handler's panic"));
         // The code ran up to the handler.

@@ -2,12 +2,14 @@
 //! Templates of vector instructions. They compute as the handlers in [`crate::exec`], to the payloads of NaNs; ops with
 //! modifiers that they do not know go to the handlers.
 
-use super::emit::{Emitter, is_simple};
+use super::Context;
+use super::emit::{CONTEXT, Emitter, is_simple};
 use crate::hardware::slot;
 use crate::micro_op::MicroOp;
 use crate::operand::{Src, SrcKind};
-use sim_isa::Op;
-use sim_jit::{Condition, Gpr, Rm, Scalar, Shift, Vector, Width, vector as v};
+use sim_isa::{Format, Op};
+use sim_jit::{Condition, Gpr, Mem, Rm, Scalar, Shift, Vector, Width, vector as v};
+use std::mem::offset_of;
 
 /// Compiles an op if its operation has a template. Else nothing has been emitted.
 pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) -> bool {
@@ -33,6 +35,13 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
         return low_halves(e, op);
     }
     op.neg | op.abs == 0 && integer(e, code, op)
+}
+
+/// True if templates of an op compute each lane from the lane's values, and write nothing but rows.
+pub(super) fn is_by_lane(code: Op) -> bool {
+    let info = code.info().encodings[0].format;
+    let is_vector = matches!(info, Format::Vop1 | Format::Vop2 | Format::Vop3 | Format::Vop3p);
+    is_vector && compare(code).is_none() && !matches!(code, Op::VPermB32 | Op::VReadfirstlaneB32)
 }
 
 /// True if the first `count` sources are such that templates can read, and there are no others.
@@ -79,7 +88,7 @@ fn modified<const L: usize>(e: &mut Emitter<'_, L>, src: &Src, part: u8, neg: bo
 fn floats<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>, what: Vector, swapped: bool) -> bool {
     let [first, last] = if swapped { [1, 0] } else { [0, 1] };
     let has = |bits: u8, n: usize| bits >> n & 1 != 0;
-    for part in 0..e.parts() {
+    for part in e.each_part() {
         e.next();
         let left = modified(e, &op.src[first], part, has(op.neg, first), has(op.abs, first));
         let right = if has(op.neg | op.abs, last) {
@@ -97,7 +106,7 @@ fn floats<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>, what: Vector,
 /// Sources 0 times 1 plus 2. The form makes the payload of source 0 win, then 1, then 2, as the handlers' does.
 fn fma<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>) -> bool {
     let has = |bits: u8, n: usize| bits >> n & 1 != 0;
-    for part in 0..e.parts() {
+    for part in e.each_part() {
         e.next();
         let sum = modified(e, &op.src[2], part, has(op.neg, 2), has(op.abs, 2));
         let left = modified(e, &op.src[0], part, has(op.neg, 0), has(op.abs, 0));
@@ -131,38 +140,44 @@ fn packed<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) -> 
         let reg = src.reg + u16::from(select >> n & 1);
         modified(e, &Src { reg, ..*src }, part, neg >> n & 1 != 0, false)
     };
-    for part in 0..e.parts() {
-        e.next();
-        let mut results = [0; 2];
-        for (result, (select, neg)) in results.iter_mut().zip([(op.op_sel, op.neg), (op.op_sel_hi, op.neg_hi)]) {
-            let (a, b) = (half(e, 0, part, select, neg), half(e, 1, part, select, neg));
-            match code {
-                Op::VPkFmaF32 => {
-                    let c = half(e, 2, part, select, neg);
-                    *result = e.fresh();
-                    e.asm.move_vector(e.width, *result, c);
-                    e.asm.vector(e.width, v::FMADD231_PS, *result, a, Rm::Reg(b));
-                }
-                _ => {
-                    *result = e.fresh();
-                    let what = if code == Op::VPkMulF32 { v::MUL_PS } else { v::ADD_PS };
-                    e.asm.vector(e.width, what, *result, a, Rm::Reg(b));
-                }
+    let one = |e: &mut Emitter<'_, L>, part: u8, select: u8, neg: u8| {
+        let (a, b) = (half(e, 0, part, select, neg), half(e, 1, part, select, neg));
+        let c = (code == Op::VPkFmaF32).then(|| half(e, 2, part, select, neg));
+        let result = e.fresh();
+        match c {
+            Some(c) => {
+                e.asm.move_vector(e.width, result, c);
+                e.asm.vector(e.width, v::FMADD231_PS, result, a, Rm::Reg(b));
+            }
+            None => {
+                let what = if code == Op::VPkMulF32 { v::MUL_PS } else { v::ADD_PS };
+                e.asm.vector(e.width, what, result, a, Rm::Reg(b));
             }
         }
-        e.write(op.dst, part, results[0]);
-        e.write(op.dst + 1, part, results[1]);
+        result
+    };
+    for part in e.each_part() {
+        e.next();
+        let low = one(e, part, op.op_sel, op.neg);
+        e.next();
+        e.keep(low);
+        let high = one(e, part, op.op_sel_hi, op.neg_hi);
+        e.write(op.dst, part, low);
+        e.write(op.dst + 1, part, high);
     }
     true
 }
 
+// Predicates of integers.
+const EQ: u8 = 0;
+const LT: u8 = 1;
+const LE: u8 = 2;
+const NE: u8 = 4;
+const GE: u8 = 5;
+const GT: u8 = 6;
+
 /// A compare with its predicate: of integers, or as in AVX for floats (quiet ones, as no exception is looked at).
 fn compare(code: Op) -> Option<(Vector, u8)> {
-    const LT: u8 = 1;
-    const LE: u8 = 2;
-    const NE: u8 = 4;
-    const GE: u8 = 5;
-    const GT: u8 = 6;
     Some(match code {
         Op::VCmpLtF32 => (v::COMPARE_PS, 0x11),
         Op::VCmpEqF32 => (v::COMPARE_PS, 0x00),
@@ -179,7 +194,7 @@ fn compare(code: Op) -> Option<(Vector, u8)> {
         Op::VCmpNeqF32 => (v::COMPARE_PS, 0x04),
         Op::VCmpNltF32 => (v::COMPARE_PS, 0x15),
         Op::VCmpLtI32 => (v::COMPARE_D, LT),
-        Op::VCmpEqI32 | Op::VCmpEqU32 => (v::COMPARE_D, 0),
+        Op::VCmpEqI32 | Op::VCmpEqU32 => (v::COMPARE_D, EQ),
         Op::VCmpLeI32 => (v::COMPARE_D, LE),
         Op::VCmpGtI32 => (v::COMPARE_D, GT),
         Op::VCmpNeI32 | Op::VCmpNeU32 => (v::COMPARE_D, NE),
@@ -194,24 +209,68 @@ fn compare(code: Op) -> Option<(Vector, u8)> {
 
 fn compares<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>, what: Vector, predicate: u8) -> bool {
     // A mask of 64 lanes has two slots.
-    if e.width != Width::Zmm || usize::from(op.dst) + 2 > slot::NULL {
+    if usize::from(op.dst) + 2 > slot::NULL {
         return false;
     }
     let has = |bits: u8, n: usize| bits >> n & 1 != 0;
     if what != v::COMPARE_PS && op.neg | op.abs != 0 {
         return false;
     }
+    let lanes = e.width.lanes() as u8;
+    let words = &[Gpr::Rax, Gpr::Rdx][..L / 32];
     for part in 0..e.parts() {
         e.next();
         let left = modified(e, &op.src[0], part, has(op.neg, 0), has(op.abs, 0));
-        let right = Rm::Reg(modified(e, &op.src[1], part, has(op.neg, 1), has(op.abs, 1)));
-        let within = e.is_masked.then(|| Emitter::<L>::active(part));
-        e.asm.compare(what, Emitter::<L>::FREE_MASK, left, right, predicate, within);
-        let memory = e.lanes(op.dst, part);
-        e.asm.store_mask(memory, Emitter::<L>::FREE_MASK);
+        let right = modified(e, &op.src[1], part, has(op.neg, 1), has(op.abs, 1));
+        let (word, place) = (words[usize::from(part * lanes / 32)], part * lanes % 32);
+        let bits = if place == 0 { word } else { Gpr::Rcx };
+        compare_part(e, what, predicate, left, right, bits);
+        if place != 0 {
+            e.asm.shift(Shift::Left, Gpr::Rcx, place);
+            e.asm.scalar(Scalar::Or, word, Gpr::Rcx);
+        }
+    }
+    // The result may be a source.
+    for (n, &word) in (0..).zip(words) {
+        if e.is_masked {
+            e.asm.scalar_mem(Scalar::And, word, e.slot(slot::EXEC as u16 + n));
+        }
+        e.asm.store(e.slot(op.dst + n), word);
     }
     e.forget_slots(op.dst, 2);
     true
+}
+
+/// Compares vector registers to bits of a general one.
+fn compare_part<const L: usize>(e: &mut Emitter<'_, L>, what: Vector, predicate: u8, left: u8, right: u8, to: Gpr) {
+    if e.width == Width::Zmm {
+        e.asm.compare(what, Emitter::<L>::FREE_MASK, left, Rm::Reg(right), predicate);
+        return e.asm.mask_to(to, Emitter::<L>::FREE_MASK);
+    }
+    let result = e.fresh();
+    if what == v::COMPARE_PS {
+        e.asm.compare_floats(result, left, Rm::Reg(right), predicate);
+        return e.asm.signs(to, result);
+    }
+    let (mut left, mut right) = (left, right);
+    if what == v::COMPARE_UNSIGNED_D {
+        // Numbers without a sign are in order if their highest bit is turned.
+        let (sign, other) = (e.fresh(), e.fresh());
+        e.asm.ones(e.width, sign);
+        e.asm.shift_vector(e.width, Shift::Left, sign, sign, 31);
+        e.asm.vector(e.width, v::XOR, other, sign, Rm::Reg(left));
+        e.asm.vector(e.width, v::XOR, sign, sign, Rm::Reg(right));
+        (left, right) = (other, sign);
+    }
+    match predicate {
+        EQ | NE => e.asm.vector(e.width, v::EQUAL_D, result, left, Rm::Reg(right)),
+        LT | GE => e.asm.vector(e.width, v::GREATER_D, result, right, Rm::Reg(left)),
+        _ => e.asm.vector(e.width, v::GREATER_D, result, left, Rm::Reg(right)),
+    }
+    e.asm.signs(to, result);
+    if matches!(predicate, NE | GE | LE) {
+        e.asm.scalar_constant(Scalar::Xor, to, 0xff);
+    }
 }
 
 /// `v_cndmask_b32`: source 1 where a mask has a bit, else source 0.
@@ -221,19 +280,28 @@ fn select<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>) -> bool {
         SrcKind::Scalar if op.src[2].reg != slot::NULL as u16 => op.src[2].reg,
         _ => return false,
     };
-    if e.width != Width::Zmm || !op.src[..2].iter().all(is_simple) {
+    if !op.src[..2].iter().all(is_simple) {
         return false;
     }
     let has = |bits: u8, n: usize| bits >> n & 1 != 0;
-    for part in 0..e.parts() {
+    for part in e.each_part() {
         e.next();
-        let memory = e.lanes(mask, part);
-        e.asm.load_mask(Emitter::<L>::FREE_MASK, memory);
         let no = modified(e, &op.src[0], part, has(op.neg, 0), has(op.abs, 0));
         let yes = modified(e, &op.src[1], part, has(op.neg, 1), has(op.abs, 1));
         let result = e.fresh();
-        e.asm.move_vector(e.width, result, no);
-        e.asm.blend(Emitter::<L>::FREE_MASK, result, yes);
+        if e.width == Width::Zmm {
+            e.asm.load_mask(Emitter::<L>::FREE_MASK, e.lanes(mask, part));
+            e.asm.move_vector(e.width, result, no);
+            e.asm.blend(Emitter::<L>::FREE_MASK, result, yes);
+        } else {
+            let word = Src { kind: SrcKind::Scalar, reg: mask + u16::from(part) / 4, ..op.src[0] };
+            let word = e.source(&word, part);
+            let offset = offset_of!(Context, lane_bits) + usize::from(part) % 4 * 32;
+            let bits = Mem { base: CONTEXT, displacement: offset as i32 };
+            e.asm.vector(e.width, v::AND, result, word, Rm::Mem(bits));
+            e.asm.vector(e.width, v::EQUAL_D, result, result, Rm::Mem(bits));
+            e.asm.blend_by(result, no, yes, result);
+        }
         e.write(op.dst, part, result);
     }
     true
@@ -323,7 +391,7 @@ fn integer<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) ->
         SrcKind::Vgpr => e.constant(src).is_some() || e.is_uniform(src.reg),
         _ => true,
     });
-    for part in 0..e.parts() {
+    for part in e.each_part() {
         e.next();
         let first = e.source(&op.src[0], part);
         let result = e.fresh();

@@ -48,8 +48,8 @@ fn wait_for(map: &Map, workgroups: u32, jit: Jit, cancel: Option<&AtomicBool>) -
 
 #[test]
 fn a_compiled_loop_gives_way_to_the_workgroup_that_it_waits_for() {
-    let expected = wait_for(&Map::default(), 2, Jit::Off, None).unwrap();
-    for jit in [Jit::On, Jit::Always] {
+    let expected = wait_for(&Map::default(), 2, Jit::OFF, None).unwrap();
+    for jit in [Jit::ON, Jit::ALWAYS, Jit::ALWAYS.with_avx2()] {
         // Turns are as long as in the interpreter.
         assert_eq!(wait_for(&Map::default(), 2, jit, None), Ok(expected), "{jit:?}");
     }
@@ -57,7 +57,7 @@ fn a_compiled_loop_gives_way_to_the_workgroup_that_it_waits_for() {
 
 #[test]
 fn a_compiled_loop_can_be_cancelled() {
-    for jit in [Jit::On, Jit::Always] {
+    for jit in [Jit::ON, Jit::ALWAYS, Jit::ALWAYS.with_avx2()] {
         let (map, cancel) = (Map::default(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let kernel = scope.spawn(|| wait_for(&map, 1, jit, Some(&cancel)));
@@ -83,7 +83,7 @@ fn code_is_freed_with_its_kernel_and_never_writable_and_executable() {
     };
     let before = executable();
     for _ in 0..200 {
-        wait_for(&Map::default(), 2, Jit::Always, None).unwrap();
+        wait_for(&Map::default(), 2, Jit::ALWAYS, None).unwrap();
     }
     let after = executable();
     assert!(after < before + 100, "{before} executable mappings have become {after}");

@@ -131,13 +131,13 @@ fn compiled_code_does_what_the_interpreter_does() {
         let ending = run_on::<1024>(kernels::ROUNDS, 40, 40, |launch| launch.jit = jit);
         (faulting, ending)
     };
-    let expected = run_with(Jit::Off);
+    let expected = run_with(Jit::OFF);
     assert_eq!((expected.0.0.as_str(), expected.0.1, expected.0.2), ("global_load_b32", CODE + 4 * 22, 0));
     let (counters, stored) = &expected.1;
     // Waits are instructions.
     assert_eq!(counters.as_ref().unwrap().wave_instructions, 2 * (7 + 8 * 1000 + 3));
     assert_eq!([stored[0], stored[8]].map(f32::from_bits), [1001.0 * 1001.0, -0.5 * 1001.0]);
-    for jit in [Jit::On, Jit::Always, Jit::Check] {
+    for jit in [Jit::ON, Jit::ALWAYS, Jit::CHECK].into_iter().flat_map(|jit| [jit, jit.with_avx2()]) {
         assert_eq!(run_with(jit), expected, "{jit:?}");
     }
 }

@@ -35,7 +35,7 @@ fn stored(target: Target, lanes: u32, cpu: &str, body: &[&str], jit: Jit) -> Vec
 
 #[test]
 fn registers_that_are_read_first_are_zero() {
-    for jit in [Jit::Off, Jit::Always] {
+    for jit in [Jit::OFF, Jit::ALWAYS, Jit::ALWAYS.with_avx2()] {
         let body = ["v_add_nc_u32 v2, v3, v4", "v_mov_b32 v3, 7", "v_mov_b32 v4, 9"];
         assert_eq!(stored(Target::Gfx11, 32, "gfx1100", &body, jit), [0; 256]);
         // Half of it is read, and the other half is kept.
@@ -50,7 +50,7 @@ fn registers_that_are_read_first_are_zero() {
 
 #[test]
 fn lanes_that_were_inactive_are_zero() {
-    for jit in [Jit::Off, Jit::Always] {
+    for jit in [Jit::OFF, Jit::ALWAYS, Jit::ALWAYS.with_avx2()] {
         let body = ["s_mov_b32 exec_lo, 1", "v_mov_b32 v2, 5", "s_mov_b32 exec_lo, -1", "v_mov_b32 v3, v2"];
         let dirty = ["v_mov_b32 v2, -1", "v_mov_b32 v2, v3"];
         let expected: Vec<u32> = (0..256).map(|lane| if lane % 32 == 0 { 5 } else { 0 }).collect();
@@ -82,7 +82,7 @@ fn waves_with_some_lanes_begin_with_zeros() {
     let (out, map) = (vec![u32::MAX; 64], Map::default());
     let arguments = [map.of(&out, true)];
     map.of(&arguments, false);
-    let launch = Launch { jit: Jit::Off, ..launch([40, 1, 1], [32, 1, 1], &arguments) };
+    let launch = Launch { jit: Jit::OFF, ..launch([40, 1, 1], [32, 1, 1], &arguments) };
     run(&load_for(Target::Gfx11, 32, &code), &launch, &map).unwrap();
     // SAFETY: the kernel wrote it through the address in the map.
     let out: Vec<u32> = out.iter().map(|value| unsafe { std::ptr::read_volatile(value) }).collect();

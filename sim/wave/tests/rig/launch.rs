@@ -29,7 +29,7 @@ pub fn launch<'a, T>(grid: [u32; 3], group: [u16; 3], arguments: &[T]) -> Launch
         resident: 64,
         gws: None,
         cancel: None,
-        jit: Jit::Always,
+        jit: Jit::ALWAYS,
         watch: None,
     }
 }

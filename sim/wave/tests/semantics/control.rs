@@ -4,7 +4,7 @@
 use crate::machine::{Case, M0, Machine, State, VCC, machine_code, run};
 use random::Random;
 use sim_isa::{Op, Target};
-use sim_wave::FaultKind;
+use sim_wave::{FaultKind, Jit};
 
 /// Ops that do nothing here: waits (memory is never late), hints, cache and trace control.
 const NOTHING: &[&str] = &[
@@ -494,7 +494,7 @@ pub fn faults() {
     let fault_on = |machine: Machine, text: &str| {
         let case = Case::new(text, state.clone(), state.clone());
         let code = machine_code(machine, &[case]).remove(0).unwrap();
-        run(machine, &mut state.clone(), &code, false).unwrap_err()
+        run(machine, &mut state.clone(), &code, Some(Jit::CHECK)).unwrap_err()
     };
     let fault = |text: &str| fault_on(gfx11, text);
     for text in [

@@ -4,7 +4,7 @@
 use random::Random;
 use sim_isa::{Format, Op, Target, decode};
 use sim_llvm::assemble;
-use sim_wave::{FaultKind, Memory, Probe, Region, is_implemented};
+use sim_wave::{FaultKind, Jit, Memory, Probe, Region, is_implemented};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 
@@ -111,6 +111,13 @@ impl State {
             state.exec &= u64::from(random.next()) | u64::from(random.next()) << 32;
         }
         state
+    }
+
+    /// Becomes another state, with the same address of memory.
+    pub fn restore(&mut self, other: &State) {
+        let mut memory = std::mem::take(&mut self.memory);
+        memory.copy_from_slice(&other.memory);
+        *self = State { memory, ..other.clone() };
     }
 
     /// True if a lane is active.
@@ -276,14 +283,20 @@ pub fn check_code(machine: Machine, cases: Vec<Case>, code: Vec<Option<Vec<u32>>
     for (mut case, code) in cases.into_iter().zip(code) {
         let Some(code) = code else { continue };
         ran += 1;
-        // At times without the host's vector extensions.
-        let result = run(machine, &mut case.before, &code, ran % 4 == 0);
-        if case.optional && matches!(result, Err(FaultKind::NotImplemented(_))) {
-            ran -= 1;
-        } else if let Err(error) = result {
-            wrong.push(format!("`{}` faults: {error}", case.text));
-        } else if let Some(difference) = difference(&case) {
-            wrong.push(format!("`{}` (exec {:#x}): {difference}", case.text, case.after.exec));
+        // At times without the host's vector extensions, else with code for AVX-512, if it has that, and for AVX2.
+        let ways = if ran % 4 == 0 { &[None][..] } else { &[Some(Jit::CHECK), Some(Jit::CHECK.with_avx2())] };
+        let start = case.before.clone();
+        for jit in ways {
+            case.before.restore(&start);
+            let result = run(machine, &mut case.before, &code, *jit);
+            if case.optional && matches!(result, Err(FaultKind::NotImplemented(_))) {
+                ran -= 1;
+                break;
+            } else if let Err(error) = result {
+                wrong.push(format!("`{}` faults: {error}", case.text));
+            } else if let Some(difference) = difference(&case) {
+                wrong.push(format!("`{}` (exec {:#x}): {difference}", case.text, case.after.exec));
+            }
         }
     }
     let shown = wrong.len().min(4000);
@@ -291,15 +304,15 @@ pub fn check_code(machine: Machine, cases: Vec<Case>, code: Vec<Option<Vec<u32>>
     ran
 }
 
-/// Runs code on a state, in place.
+/// Runs code on a state, in place; without the host's vector extensions if compiled code is `None`.
 ///
 /// # Errors
 /// The fault, if it ends with one.
-pub fn run(machine: Machine, state: &mut State, code: &[u32], baseline: bool) -> Result<u64, FaultKind> {
+pub fn run(machine: Machine, state: &mut State, code: &[u32], jit: Option<Jit>) -> Result<u64, FaultKind> {
     if machine.wave64() {
-        run_lanes::<64>(machine.target, state, code, baseline)
+        run_lanes::<64>(machine.target, state, code, jit)
     } else {
-        run_lanes::<32>(machine.target, state, code, baseline)
+        run_lanes::<32>(machine.target, state, code, jit)
     }
 }
 
@@ -307,10 +320,10 @@ fn run_lanes<const L: usize>(
     target: Target,
     state: &mut State,
     code: &[u32],
-    baseline: bool,
+    jit: Option<Jit>,
 ) -> Result<u64, FaultKind> {
     let mut probe = Probe::<L>::new(SCRATCH);
-    probe.baseline = baseline;
+    probe.jit = jit;
     for (n, lanes) in state.v.iter().enumerate() {
         probe.set_vgpr(n, std::array::from_fn(|lane| lanes[lane]));
     }

@@ -5,14 +5,14 @@ use crate::machine::{Case, MACHINES, Machine, State, check, cpu, machine_code, r
 use random::Random;
 use sim_isa::Target;
 use sim_llvm::{assemble, disassemble};
-use sim_wave::{FaultKind, hardware_register};
+use sim_wave::{FaultKind, Jit, hardware_register};
 
 /// Runs each instruction by itself on random registers; how it faults.
 fn outcomes(machine: Machine, texts: impl Iterator<Item = String>) -> Vec<Option<FaultKind>> {
     let state = State::random(machine, &mut Random(0xd7));
     let cases: Vec<_> = texts.map(|text| Case::new(text, state.clone(), state.clone())).collect();
     let codes = machine_code(machine, &cases);
-    codes.into_iter().map(|code| run(machine, &mut state.clone(), &code.unwrap(), false).err()).collect()
+    codes.into_iter().map(|code| run(machine, &mut state.clone(), &code.unwrap(), Some(Jit::CHECK)).err()).collect()
 }
 
 /// The names are LLVM's.

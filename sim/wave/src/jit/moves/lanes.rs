@@ -36,17 +36,20 @@ pub(super) const LINES: u8 = 6;
 /// In lanes 16 apart each is 4 above the last one.
 pub(super) const COLUMNS: u8 = 7;
 
+/// Lanes that a vector register has.
+pub(super) const PART: usize = 8;
+
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn equal(a: __m512i, b: __m512i) -> bool {
-    _mm512_cmpneq_epi32_mask(a, b) == 0
+#[target_feature(enable = "avx2")]
+pub(super) fn equal(a: __m256i, b: __m256i) -> bool {
+    _mm256_movemask_epi8(_mm256_cmpeq_epi32(a, b)) == -1
 }
 
-/// The numbers of 16 lanes.
+/// The numbers of eight lanes.
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn lane_numbers() -> __m512i {
-    _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#[target_feature(enable = "avx2")]
+pub(super) fn lane_numbers() -> __m256i {
+    _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0)
 }
 
 /// Address of a lane's bytes.
@@ -57,68 +60,70 @@ pub(super) unsafe fn at(host: u64, offsets: *const u32, lane: usize) -> *mut u8 
     host.wrapping_add(offset.into()) as *mut u8
 }
 
-/// A permutation of the dwords of two vectors, each of which is four bits and a bit that is set for the second one.
+/// Loads 32 bytes.
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn permute(a: __m512i, b: __m512i, places: &[i32; 16]) -> __m512i {
-    // SAFETY: it has 16 dwords.
-    _mm512_permutex2var_epi32(a, unsafe { _mm512_loadu_si512(places.as_ptr().cast()) }, b)
-}
-
-/// Loads 64 bytes.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn wide(from: *const u8) -> __m512i {
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn wide(from: *const u8) -> __m256i {
     // SAFETY: by the caller's contract.
-    unsafe { _mm512_loadu_si512(from.cast()) }
+    unsafe { _mm256_loadu_si256(from.cast()) }
 }
 
 /// Loads 16 bytes.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[target_feature(enable = "avx2")]
 pub(super) unsafe fn quad(from: *const u8) -> __m128i {
     // SAFETY: by the caller's contract.
     unsafe { _mm_loadu_si128(from.cast()) }
 }
 
-/// Writes a part of row `n`.
+/// Two of 16 bytes each, in this order.
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn put<const L: usize>(data: *mut u32, n: usize, part: usize, value: __m512i) {
-    // SAFETY: by the caller's contract.
-    unsafe { _mm512_storeu_si512(data.add(n * L + 16 * part).cast(), value) };
+#[target_feature(enable = "avx2")]
+pub(super) fn two_quads(low: __m128i, high: __m128i) -> __m256i {
+    _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1)
 }
 
-/// Exchanges rows and columns of each four by four dwords.
+/// Both halves.
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn transpose(a: __m512i, b: __m512i, c: __m512i, d: __m512i) -> [__m512i; 4] {
-    let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
-    let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
-    [
-        _mm512_unpacklo_epi64(ab, cd),
-        _mm512_unpackhi_epi64(ab, cd),
-        _mm512_unpacklo_epi64(ab_high, cd_high),
-        _mm512_unpackhi_epi64(ab_high, cd_high),
-    ]
+#[target_feature(enable = "avx2")]
+pub(super) fn quads(all: __m256i) -> [__m128i; 2] {
+    [_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)]
+}
+
+/// Two dwords of each four of two registers: 0 and 2, or 1 and 3.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn alternate<const ODD: bool>(a: __m256i, b: __m256i) -> __m256i {
+    let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
+    _mm256_castps_si256(if ODD { _mm256_shuffle_ps(a, b, 0xdd) } else { _mm256_shuffle_ps(a, b, 0x88) })
 }
 
 /// A part of row `n`.
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) unsafe fn row<const L: usize>(data: *const u32, n: usize, part: usize) -> __m512i {
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn row<const L: usize>(data: *const u32, n: usize, part: usize) -> __m256i {
     // SAFETY: by the caller's contract.
-    unsafe { _mm512_loadu_si512(data.add(n * L + 16 * part).cast()) }
+    unsafe { wide(data.add(n * L + PART * part).cast()) }
 }
 
-/// The four parts of 16 bytes.
+/// Writes a part of row `n`.
 #[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn quads(all: __m512i) -> [__m128i; 4] {
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn put<const L: usize>(data: *mut u32, n: usize, part: usize, value: __m256i) {
+    // SAFETY: by the caller's contract.
+    unsafe { _mm256_storeu_si256(data.add(n * L + PART * part).cast(), value) };
+}
+
+/// Exchanges rows and columns of each four by four dwords.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn transpose(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
+    let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
+    let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
     [
-        _mm512_castsi512_si128(all),
-        _mm512_extracti32x4_epi32(all, 1),
-        _mm512_extracti32x4_epi32(all, 2),
-        _mm512_extracti32x4_epi32(all, 3),
+        _mm256_unpacklo_epi64(ab, cd),
+        _mm256_unpackhi_epi64(ab, cd),
+        _mm256_unpacklo_epi64(ab_high, cd_high),
+        _mm256_unpackhi_epi64(ab_high, cd_high),
     ]
 }

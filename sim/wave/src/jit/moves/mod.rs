@@ -3,10 +3,12 @@
 //! Compiled code has checked that all bytes may be accessed. Pairs of dwords at a multiple of eight bytes move as a
 //! whole, as in [`crate::exec`].
 
+mod active;
 mod lanes;
 mod load;
 mod store;
 
+pub(super) use active::{active_offsets, moves as active_moves};
 use lanes::*;
 pub(super) use lanes::{
     LOAD, LOAD_HIGH, LOAD_I8, LOAD_I16, LOAD_LOW, LOAD_U8, LOAD_U16, STORE, STORE_8, STORE_16, STORE_HIGH,
@@ -20,7 +22,7 @@ use store::{store, store_small};
 /// the lanes' offsets, which may be among those that are loaded.
 ///
 /// # Safety
-/// The CPU has AVX-512 F, there are as many rows, and the bytes at each lane's address may be accessed.
+/// The CPU has AVX2, there are as many rows, and the bytes at each lane's address may be accessed.
 pub(super) type Move = unsafe extern "sysv64" fn(data: *mut u32, host: u64, offsets: *const u32);
 /// Functions of a pattern, by the operands that they move.
 pub(super) type Moves = [Move; COUNT];
@@ -45,41 +47,41 @@ pub(super) struct Pattern {
 
 impl Pattern {
     /// # Safety
-    /// The CPU has AVX-512 F.
-    #[target_feature(enable = "avx512f")]
+    /// The CPU has AVX2.
+    #[target_feature(enable = "avx2")]
     pub(super) unsafe fn of<const L: usize>(offsets: &[u32; L]) -> Self {
-        // SAFETY: rows are multiples of 16 lanes.
-        unsafe {
-            let row = offsets.as_ptr();
-            let head = wide(row.cast());
-            let mut repeats = true;
-            for part in 1..L / 16 {
-                repeats &= equal(wide(row.add(16 * part).cast()), head);
-            }
-            let one = offsets[0];
-            let base = _mm512_set1_epi32(one as i32);
-            if repeats && equal(head, base) {
-                return Pattern { moves: &Table::<UNIFORM, 0, L>::MOVES, kind: SAME, first: one, last: one };
-            }
-            let stride = offsets[1].wrapping_sub(one);
-            if matches!(stride, 1 | 2 | 4 | 8 | 16) {
-                let steps = _mm512_mullo_epi32(_mm512_set1_epi32(stride as i32), lane_numbers());
-                let line = _mm512_add_epi32(base, steps);
-                let mut found = None;
-                if equal(head, line) {
-                    let mut goes_on = true;
-                    for part in 1..L / 16 {
-                        let more = _mm512_set1_epi32((16 * part) as i32 * stride as i32);
-                        goes_on &= equal(wide(row.add(16 * part).cast()), _mm512_add_epi32(line, more));
+        // SAFETY: rows are multiples of eight lanes.
+        let part = |n: usize| unsafe { wide(offsets.as_ptr().add(PART * n).cast()) };
+        let (head, next) = (part(0), part(1));
+        // The parts are those of the first 16 lanes again, and these are the same.
+        let mut repeats = true;
+        for n in 2..L / PART {
+            repeats &= equal(part(n), if n % 2 == 0 { head } else { next });
+        }
+        let is_eight = repeats && equal(head, next);
+        let one = offsets[0];
+        let base = _mm256_set1_epi32(one as i32);
+        if is_eight && equal(head, base) {
+            return Pattern { moves: &Table::<UNIFORM, 0, L>::MOVES, kind: SAME, first: one, last: one };
+        }
+        let stride = offsets[1].wrapping_sub(one);
+        if matches!(stride, 1 | 2 | 4 | 8 | 16) {
+            let line = line(one, stride);
+            if equal(head, line) {
+                let goes_on = |n: usize| equal(part(n), add(line, PART as u32 * n as u32 * stride));
+                let found = if is_eight {
+                    Some((LINE_8, 8))
+                } else if !goes_on(1) {
+                    None
+                } else if repeats {
+                    Some((LINE_16, 16))
+                } else {
+                    let mut is_line = true;
+                    for n in 2..L / PART {
+                        is_line &= goes_on(n);
                     }
-                    if repeats {
-                        found = Some((LINE_16, 16));
-                    } else if goes_on {
-                        found = Some((LINE, L as u32));
-                    }
-                } else if repeats && equal(head, _mm512_shuffle_i64x2(line, line, 0x44)) {
-                    found = Some((LINE_8, 8));
-                }
+                    is_line.then_some((LINE, L as u32))
+                };
                 if let Some((kind, count)) = found
                     && let Some(last) = one.checked_add(stride * (count - 1))
                 {
@@ -91,63 +93,85 @@ impl Pattern {
                     return Pattern { moves: with_stride::<L>(kind, stride), kind: lines, first: one, last };
                 }
             }
-            let (mut low, mut high) = (head, head);
-            let mut fours = true;
-            for part in 0..L / 16 {
-                let part = wide(row.add(16 * part).cast());
-                low = _mm512_min_epu32(low, part);
-                high = _mm512_max_epu32(high, part);
-                fours &= equal(part, _mm512_shuffle_epi32(part, 0));
-            }
-            let mut kind = 0;
-            let moves = if repeats && equal(head, _mm512_shuffle_i64x2(head, head, 0x44)) {
-                kind = EIGHTS;
-                &Table::<LINE_8, 0, L>::MOVES
-            } else if fours {
-                &Table::<FOURS, 0, L>::MOVES
-            } else if repeats {
-                &Table::<LINE_16, 0, L>::MOVES
-            } else if L == 64 && are_columns(offsets) {
-                &Table::<COLUMNS, 0, L>::MOVES
-            } else if stride == 2 && are_lines(offsets, 2) {
-                &Table::<LINES, 2, L>::MOVES
-            } else if stride == 4 && are_lines(offsets, 4) {
-                kind = LINES_OF_4;
-                &Table::<LINES, 4, L>::MOVES
-            } else {
-                &Table::<ANYHOW, 0, L>::MOVES
-            };
-            Pattern { moves, kind, first: _mm512_reduce_min_epu32(low), last: _mm512_reduce_max_epu32(high) }
         }
+        let (mut low, mut high) = (head, head);
+        let mut fours = true;
+        for n in 0..L / PART {
+            let part = part(n);
+            low = _mm256_min_epu32(low, part);
+            high = _mm256_max_epu32(high, part);
+            fours &= equal(part, _mm256_shuffle_epi32(part, 0));
+        }
+        let mut kind = 0;
+        let moves = if is_eight {
+            kind = EIGHTS;
+            &Table::<LINE_8, 0, L>::MOVES
+        } else if fours {
+            &Table::<FOURS, 0, L>::MOVES
+        } else if repeats {
+            &Table::<LINE_16, 0, L>::MOVES
+        } else if L == 64 && are_columns(offsets) {
+            &Table::<COLUMNS, 0, L>::MOVES
+        } else if stride == 2 && are_lines(offsets, 2) {
+            &Table::<LINES, 2, L>::MOVES
+        } else if stride == 4 && are_lines(offsets, 4) {
+            kind = LINES_OF_4;
+            &Table::<LINES, 4, L>::MOVES
+        } else {
+            &Table::<ANYHOW, 0, L>::MOVES
+        };
+        let (low, high) = (dwords(low), dwords(high));
+        let (first, last) = (low.into_iter().fold(u32::MAX, u32::min), high.into_iter().fold(0, u32::max));
+        Pattern { moves, kind, first, last }
     }
+}
+
+/// The dwords of a register.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dwords(of: __m256i) -> [u32; 8] {
+    // SAFETY: both have 32 bytes.
+    unsafe { std::mem::transmute(of) }
+}
+
+/// Numbers of eight lanes, each so much above the last one's.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn line(first: u32, stride: u32) -> __m256i {
+    add(_mm256_mullo_epi32(_mm256_set1_epi32(stride as i32), lane_numbers()), first)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add(to: __m256i, constant: u32) -> __m256i {
+    _mm256_add_epi32(to, _mm256_set1_epi32(constant as i32))
 }
 
 /// True if each 16 lanes have offsets that are so far apart.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[target_feature(enable = "avx2")]
 fn are_lines<const L: usize>(offsets: &[u32; L], stride: u32) -> bool {
-    let steps = _mm512_mullo_epi32(_mm512_set1_epi32(stride as i32), lane_numbers());
     let mut are_lines = true;
     for part in offsets.as_chunks::<16>().0 {
-        let line = _mm512_add_epi32(_mm512_set1_epi32(part[0] as i32), steps);
+        let line = line(part[0], stride);
         // SAFETY: it has 16 offsets.
-        are_lines &= equal(unsafe { wide(part.as_ptr().cast()) }, line) && part[0] <= part[15];
+        let (low, high) = unsafe { (wide(part.as_ptr().cast()), wide(part[PART..].as_ptr().cast())) };
+        are_lines &= equal(low, line) && equal(high, add(line, PART as u32 * stride)) && part[0] <= part[15];
     }
     are_lines
 }
 
 /// True if lanes 16 apart have neighbouring dwords.
 #[inline]
-#[target_feature(enable = "avx512f")]
+#[target_feature(enable = "avx2")]
 fn are_columns<const L: usize>(offsets: &[u32; L]) -> bool {
-    let parts = offsets.as_chunks::<16>().0;
-    // SAFETY: each part has 16 offsets.
-    let part = |n: usize| unsafe { wide(parts[n].as_ptr().cast()) };
+    // SAFETY: rows are multiples of eight lanes.
+    let part = |n: usize| unsafe { wide(offsets.as_ptr().add(PART * n).cast()) };
     let mut are_columns = true;
-    for n in 1..parts.len() {
-        are_columns &= equal(part(n), _mm512_add_epi32(part(0), _mm512_set1_epi32(4 * n as i32)));
+    for n in 2..L / PART {
+        are_columns &= equal(part(n), add(part(n % 2), 4 * (n as u32 / 2)));
     }
-    are_columns && _mm512_reduce_max_epu32(part(0)) <= u32::MAX - 12
+    are_columns && offsets[..16].iter().all(|&offset| offset <= u32::MAX - 12)
 }
 
 /// The functions of a kind of lines with a stride.
@@ -201,9 +225,15 @@ mod tests {
 
     const BYTES: usize = 2048;
 
-    /// Moves lane after lane, by the number of the move.
-    fn lane_by_lane<const L: usize>(what: usize, rows: &mut [[u32; L]; 4], memory: &mut [u8], offsets: &[u32; L]) {
-        for lane in 0..L {
+    /// Moves lane after lane of those that are active, by the number of the move.
+    fn lane_by_lane<const L: usize>(
+        what: usize,
+        rows: &mut [[u32; L]; 4],
+        memory: &mut [u8],
+        offsets: &[u32; L],
+        exec: u64,
+    ) {
+        for lane in (0..L).filter(|lane| exec >> lane & 1 != 0) {
             let at = offsets[lane] as usize;
             let word = u32::from(u16::from_le_bytes([memory[at], memory[at + 1]]));
             let old = rows[0][lane];
@@ -253,25 +283,40 @@ mod tests {
         patterns.push(std::array::from_fn(|n| some[n % 8]));
         patterns.push(std::array::from_fn(|n| some[n / 4 % 2]));
         for offsets in patterns {
-            // SAFETY: the caller has found that the CPU has AVX-512 F.
+            // SAFETY: the caller has found that the CPU has AVX2.
             let pattern = unsafe { Pattern::of(&offsets) };
             let bounds = (*offsets.iter().min().unwrap(), *offsets.iter().max().unwrap());
             assert_eq!((pattern.first, pattern.last), bounds, "{offsets:?}");
-            for (what, run) in pattern.moves.iter().enumerate() {
-                let mut memory: Vec<u8> = (0..BYTES).map(|_| random.next() as u8).collect();
-                let mut rows = [[0; L]; 4].map(|row: [u32; L]| row.map(|_| random.next()));
-                let (mut expected, mut expected_rows) = (memory.clone(), rows);
-                lane_by_lane(what, &mut expected_rows, &mut expected, &offsets);
-                // SAFETY: offsets of at most 1040 and 16 bytes are within the memory, and there are four rows.
-                unsafe { run(rows.as_mut_ptr().cast(), memory.as_mut_ptr() as u64, offsets.as_ptr()) };
-                assert!(rows == expected_rows && memory == expected, "move {what} with {offsets:?}");
+            let exec = u64::from(random.next()) << 32 | u64::from(random.next()) | 1 << random.below(L as u32);
+            let active: [u32; L] = std::array::from_fn(|lane| if exec >> lane & 1 != 0 { u32::MAX } else { 0 });
+            // Inactive lanes have any offset.
+            let some = offsets.map(|offset| if random.one_in(2) { offset } else { random.next() });
+            let some: [u32; L] = std::array::from_fn(|n| if active[n] != 0 { offsets[n] } else { some[n] });
+            for what in 0..COUNT {
+                let start: Vec<u8> = (0..BYTES).map(|_| random.next() as u8).collect();
+                let start_rows = [[0; L]; 4].map(|row: [u32; L]| row.map(|_| random.next()));
+                for exec in [u64::MAX, exec] {
+                    let (mut memory, mut rows) = (start.clone(), start_rows);
+                    let (mut expected, mut expected_rows) = (start.clone(), start_rows);
+                    lane_by_lane(what, &mut expected_rows, &mut expected, &offsets, exec);
+                    let (data, host) = (rows.as_mut_ptr().cast(), memory.as_mut_ptr() as u64);
+                    // SAFETY: offsets of at most 1040 and 16 bytes are within the memory, and there are four rows.
+                    unsafe {
+                        if exec == u64::MAX {
+                            pattern.moves[what](data, host, offsets.as_ptr());
+                        } else {
+                            active_moves::<L>()[what](data, host, some.as_ptr(), active.as_ptr());
+                        }
+                    }
+                    assert!(rows == expected_rows && memory == expected, "move {what} with {offsets:?}, {exec:#x}");
+                }
             }
         }
     }
 
     #[test]
     fn moves_do_what_lanes_do_one_after_the_other() {
-        if is_x86_feature_detected!("avx512f") {
+        if is_x86_feature_detected!("avx2") {
             check_lanes::<32>();
             check_lanes::<64>();
         }

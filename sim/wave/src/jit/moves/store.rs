@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 ///
 /// # Safety
 /// As of [`Move`](super::Move).
-#[target_feature(enable = "avx512f")]
+#[target_feature(enable = "avx2")]
 pub(super) unsafe extern "sysv64" fn store<const KIND: u8, const STRIDE: usize, const DWORDS: usize, const L: usize>(
     data: *mut u32,
     host: u64,
@@ -16,32 +16,24 @@ pub(super) unsafe extern "sysv64" fn store<const KIND: u8, const STRIDE: usize, 
 ) {
     // SAFETY: by this function's contract.
     unsafe {
-        let is_line = KIND == LINE && STRIDE == 4 * DWORDS;
+        let is_line = matches!(KIND, LINE | LINES) && STRIDE == 4 * DWORDS;
         let start = at(host, offsets, 0);
-        if KIND == LINES && STRIDE == 4 * DWORDS {
-            for part in 0..L / 16 {
-                _mm512_storeu_si512(at(host, offsets, 16 * part).cast(), row::<L>(data, 0, part));
-            }
-            return;
-        }
-        for part in 0..L / 16 {
-            let lane = 16 * part;
-            let to = start.wrapping_add(16 * STRIDE * part);
+        for part in 0..L / PART {
+            let lane = PART * part;
+            let to = if KIND == LINES { at(host, offsets, lane) } else { start.wrapping_add(PART * STRIDE * part) };
             match DWORDS {
-                1 if is_line => _mm512_storeu_si512(to.cast(), row::<L>(data, 0, part)),
+                1 if is_line => _mm256_storeu_si256(to.cast(), row::<L>(data, 0, part)),
                 2 => {
                     let (a, b) = (row::<L>(data, 0, part), row::<L>(data, 1, part));
-                    // Lanes 0, 1, 4, 5, 8 and so on, and the others.
-                    let (low, high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+                    // Lanes 0, 1, 4 and 5, and the others.
+                    let (low, high) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
                     if is_line {
-                        const FIRST: [i32; 16] = [0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23];
-                        const SECOND: [i32; 16] = [8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31];
-                        _mm512_storeu_si512(to.cast(), permute(low, high, &FIRST));
-                        _mm512_storeu_si512(to.add(64).cast(), permute(low, high, &SECOND));
+                        _mm256_storeu_si256(to.cast(), _mm256_permute2x128_si256(low, high, 0x20));
+                        _mm256_storeu_si256(to.add(32).cast(), _mm256_permute2x128_si256(low, high, 0x31));
                         continue;
                     }
                     let (low, high) = (quads(low), quads(high));
-                    for n in 0..4 {
+                    for n in 0..2 {
                         let lane = lane + 4 * n;
                         let (low, high) = (_mm_castsi128_pd(low[n]), _mm_castsi128_pd(high[n]));
                         _mm_storel_pd(at(host, offsets, lane).cast(), low);
@@ -55,7 +47,7 @@ pub(super) unsafe extern "sysv64" fn store<const KIND: u8, const STRIDE: usize, 
                     let (c, d) = (row::<L>(data, 2, part), row::<L>(data, 3, part));
                     let [a, b, c, d] = transpose(a, b, c, d);
                     let (a, b, c, d) = (quads(a), quads(b), quads(c), quads(d));
-                    for n in 0..4 {
+                    for n in 0..2 {
                         let lane = lane + 4 * n;
                         _mm_storeu_si128(at(host, offsets, lane).cast(), a[n]);
                         _mm_storeu_si128(at(host, offsets, lane + 1).cast(), b[n]);
@@ -64,15 +56,8 @@ pub(super) unsafe extern "sysv64" fn store<const KIND: u8, const STRIDE: usize, 
                     }
                 }
                 _ => {
-                    for n in lane..lane + 16 {
-                        let to = at(host, offsets, n);
-                        if DWORDS == 3 {
-                            let low = u64::from(*data.add(n)) | u64::from(*data.add(L + n)) << 32;
-                            to.cast::<u64>().write_unaligned(low);
-                            to.add(8).cast::<u32>().write_unaligned(*data.add(2 * L + n));
-                        } else {
-                            to.cast::<u32>().write_unaligned(*data.add(n));
-                        }
+                    for lane in lane..lane + PART {
+                        store_lane::<DWORDS, L>(data, host, offsets, lane);
                     }
                 }
             }
@@ -87,20 +72,56 @@ pub(super) unsafe extern "sysv64" fn store_small<const WHAT: usize, const L: usi
     host: u64,
     offsets: *const u32,
 ) {
-    for n in 0..L {
+    for lane in 0..L {
         // SAFETY: by this function's contract.
-        unsafe {
-            let (to, value) = (at(host, offsets, n), *data.add(n));
-            match WHAT {
-                STORE_8 => *to = value as u8,
-                STORE_16 => to.cast::<u16>().write_unaligned(value as u16),
-                _ => to.cast::<u16>().write_unaligned((value >> 16) as u16),
-            }
+        unsafe { store_small_lane::<WHAT>(data, host, offsets, lane) };
+    }
+}
+
+/// `DWORDS` dwords of a lane.
+#[inline(always)]
+pub(super) unsafe fn store_lane<const DWORDS: usize, const L: usize>(
+    data: *const u32,
+    host: u64,
+    offsets: *const u32,
+    lane: usize,
+) {
+    // SAFETY: by the caller's contract.
+    unsafe {
+        let to = at(host, offsets, lane);
+        let two = |n: usize| u64::from(*data.add(n * L + lane)) | u64::from(*data.add((n + 1) * L + lane)) << 32;
+        if DWORDS > 1 {
+            to.cast::<u64>().write_unaligned(two(0));
+        }
+        match DWORDS {
+            4 => to.add(8).cast::<u64>().write_unaligned(two(2)),
+            1 | 3 => to.add(4 * DWORDS - 4).cast::<u32>().write_unaligned(*data.add((DWORDS - 1) * L + lane)),
+            _ => {}
         }
     }
 }
 
-/// Stores `DWORDS` rows of each lane at one place, and as many others at a second one, lane after lane.
+/// A byte or word of a lane.
+#[inline(always)]
+pub(super) unsafe fn store_small_lane<const WHAT: usize>(
+    data: *const u32,
+    host: u64,
+    offsets: *const u32,
+    lane: usize,
+) {
+    // SAFETY: by the caller's contract.
+    unsafe {
+        let (to, value) = (at(host, offsets, lane), *data.add(lane));
+        match WHAT {
+            STORE_8 => *to = value as u8,
+            STORE_16 => to.cast::<u16>().write_unaligned(value as u16),
+            _ => to.cast::<u16>().write_unaligned((value >> 16) as u16),
+        }
+    }
+}
+
+/// Stores `DWORDS` rows of each active lane at one place, and as many others at a second one, lane after lane. The last
+/// argument is a row with all bits set in active lanes.
 ///
 /// # Safety
 /// As of [`Move`](super::Move), for both places.
@@ -110,18 +131,14 @@ pub(in super::super) unsafe extern "sysv64" fn store_pairs<const DWORDS: usize, 
     offsets: *const u32,
     second_data: *const u32,
     second_host: u64,
+    active: *const u32,
 ) {
     for lane in 0..L {
-        for (data, host) in [(data, host), (second_data, second_host)] {
-            // SAFETY: by this function's contract.
-            unsafe {
-                let to = at(host, offsets, lane);
-                if DWORDS == 2 {
-                    let value = u64::from(*data.add(lane)) | u64::from(*data.add(L + lane)) << 32;
-                    to.cast::<u64>().write_unaligned(value);
-                } else {
-                    to.cast::<u32>().write_unaligned(*data.add(lane));
-                }
+        // SAFETY: by this function's contract.
+        unsafe {
+            if *active.add(lane) != 0 {
+                store_lane::<DWORDS, L>(data, host, offsets, lane);
+                store_lane::<DWORDS, L>(second_data, second_host, offsets, lane);
             }
         }
     }

@@ -1,302 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Templates of loads and stores with all lanes active. A call finds where the lanes' addresses lead, and their
-//! pattern: a [`Place`]. Accesses that add different immediates to the same registers share it, in other blocks, too,
-//! until one of the registers is written. Each compares its bounds and the memory's generation. Then it moves data by
-//! itself if the pattern is the one that it expects, else by the function for the pattern. If it may not access all
-//! bytes, it calls the op's handler.
+//! Templates of loads and stores. A call finds where the active lanes' addresses lead, and their pattern: a [`Place`].
+//! Accesses that add different immediates to the same registers share it, in other blocks, too, until one of the
+//! registers or EXEC is written. Each compares its bounds and the memory's generation. Then it moves data by itself if
+//! all lanes are active and the pattern is the one that it expects, else by a function. If it may not access all bytes,
+//! it calls the op's handler.
 
-use super::emit::{CONTEXT, Emitter, GENERATION, GROUP, NEW, Value, WAVE};
-use super::moves::{self, Move, Moves, Pattern};
-use super::{Context, LOCAL, Source};
-use crate::exec;
-use crate::fault::Access;
-use crate::memory::Region;
+mod place;
+
+use super::emit::{CONTEXT, Emitter, GENERATION, GROUP, NEW, WAVE};
+use super::moves::{self, Move, Pattern};
+use super::{Context, LOCAL};
 use crate::micro_op::MicroOp;
 use crate::operand::SrcKind;
-use crate::wave::{self, Group, PLACES, PlaceBytes, Row, Wave};
+use crate::wave::{self, Group, PlaceBytes, Row, Wave};
+use place::{Key, Known, Slot, find};
+pub(super) use place::{Place, Places};
 use sim_isa::{Format, Op, Target};
 use sim_jit::{Condition, Gpr, Mem, Rm, Scalar, Width, vector as v};
 use std::mem::offset_of;
-use std::rc::Rc;
-use std::sync::atomic::Ordering;
-
-/// Where the addresses of a row of offsets lead. Immediates are added to a value, of which the row is the sum with a
-/// constant.
-#[repr(C)]
-pub(crate) struct Place {
-    /// Host address of offset zero; it may wrap around.
-    host: u64,
-    /// Host address of the first lane.
-    first: u64,
-    /// Generation of the memory in which that is so; LDS has none.
-    generation: u64,
-    /// Functions for the pattern of the offsets.
-    moves: *const Moves,
-    /// Least immediate that may be added; at most 0.
-    start: i32,
-    /// Greatest sum of immediate and size.
-    end: i32,
-    /// [`moves::SAME`], [`moves::LINES_OF_4`] and [`moves::EIGHTS`].
-    kind: u32,
-    origin: Origin,
-}
-
-const _: () = assert!(size_of::<Place>() <= size_of::<PlaceBytes>());
-
-/// Where the offsets of an access are added, as long as its scalars and the memory's generation are these.
-#[derive(Clone, Copy)]
-struct Origin {
-    scalars: [u32; 5],
-    generation: u64,
-    base: u64,
-    limit: u64,
-    region: Region,
-}
-
-/// Finds the place of an op's addresses, of which `constant` is part. If there is none, nothing can be accessed. `bit`
-/// tells that the place is known.
-///
-/// # Safety
-/// The CPU has AVX-512 F, and all lanes are active. `place` can be written, and may be in the wave.
-#[target_feature(enable = "avx512f")]
-unsafe extern "sysv64" fn find<const STORES: bool, const L: usize>(
-    wave: *mut Wave<L>,
-    group: &mut Group<'_>,
-    op: &MicroOp<L>,
-    place: *mut Place,
-    constant: u32,
-    bit: u32,
-) {
-    // SAFETY: by this function's contract; fields of the place are written.
-    unsafe {
-        if find_if_there::<STORES, L>(wave, group, op, place, constant, bit).is_none() {
-            (&raw mut (*place).end).write(i32::MIN);
-        }
-        (*wave).places.known |= bit;
-    }
-}
-
-/// The origin of an op's addresses: that which was found before, if it still holds and has `first`, the least offset.
-///
-/// # Safety
-/// `known` can be written, and has an origin if the wave has found one for `bit`.
-#[inline]
-unsafe fn origin<const STORES: bool, const L: usize>(
-    wave: *mut Wave<L>,
-    group: &mut Group<'_>,
-    op: &MicroOp<L>,
-    format: Format,
-    known: *mut Origin,
-    bit: u32,
-    first: u32,
-) -> Option<Origin> {
-    let access = if STORES { Access::Write } else { Access::Read };
-    let address = |base: u64| base.checked_add(first.into())?.checked_add_signed(op.mem.offset.into());
-    let slot = |src: usize, n: usize| match op.src[src].kind {
-        // SAFETY: by this function's contract; wide operands end within the slots.
-        SrcKind::Scalar => unsafe { (*wave).s[usize::from(op.src[src].reg) + n] },
-        _ => 0,
-    };
-    // A base in two vector registers may be another one.
-    let bit = if op.src[2].kind == SrcKind::None { 0 } else { bit };
-    let scalars = [slot(2, 0), slot(2, 1), slot(2, 2), slot(2, 3), slot(3, 0)];
-    // SAFETY: by this function's contract.
-    unsafe {
-        let generation = group.memory.generation().load(Ordering::Acquire);
-        if (*wave).places.found & bit != 0
-            && let known = &*known
-            && known.generation == generation
-            && known.scalars == scalars
-            && address(known.base)?.wrapping_sub(known.region.base) < known.region.size
-        {
-            return Some(*known);
-        }
-        let (base, limit) = exec::origin(format, &*wave, group, op)?;
-        let (region, generation) = group.memory.region_of(address(base)?, access)?;
-        let origin = Origin { scalars, generation, base, limit, region };
-        known.write(origin);
-        (*wave).places.found |= bit;
-        Some(origin)
-    }
-}
-
-/// Writes fields one by one: a place that is put together elsewhere is copied by longer loads, which wait.
-///
-/// # Safety
-/// As of [`find`]; `place` can be written.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn find_if_there<const STORES: bool, const L: usize>(
-    wave: *mut Wave<L>,
-    group: &mut Group<'_>,
-    op: &MicroOp<L>,
-    place: *mut Place,
-    constant: u32,
-    bit: u32,
-) -> Option<()> {
-    let format = op.code?.info().encodings[0].format;
-    // SAFETY: by this function's contract; the reference is not used once the place is written.
-    let offsets = unsafe { &(&(*wave).v)[op.src[0].reg as usize].0 };
-    // SAFETY: by this function's contract.
-    let Pattern { moves, kind, first, last } = unsafe { Pattern::of(offsets) };
-    // Else sums have wrapped around.
-    if first < constant {
-        return None;
-    }
-    let zeroth = u64::from(offsets[0]).wrapping_sub(constant.into());
-    let constant = i64::from(constant);
-    // Sums of offset and immediate have 32 bits.
-    let most = i64::from(u32::MAX - last);
-    let end_of = |room: i64| (room.min(most) + constant).clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-    if format == Format::Ds {
-        let room = group.lds.len() as i64 - i64::from(last);
-        // SAFETY: by this function's contract.
-        unsafe {
-            let host = group.lds.as_mut_ptr() as u64;
-            (&raw mut (*place).host).write(host);
-            (&raw mut (*place).first).write(host.wrapping_add(zeroth));
-            (&raw mut (*place).moves).write(moves);
-            (&raw mut (*place).start).write(i32::MIN);
-            (&raw mut (*place).kind).write(kind);
-            (&raw mut (*place).end).write(end_of(room));
-        }
-        return Some(());
-    }
-    // SAFETY: by this function's contract.
-    let known = unsafe { origin::<STORES, L>(wave, group, op, format, &raw mut (*place).origin, bit, first) };
-    let Origin { generation, base, limit, region, .. } = known?;
-    let start = base.checked_add(first.into())?;
-    // Regions have less than 2⁶³ bytes.
-    let before = start.wrapping_sub(region.base) as i64;
-    let room = (region.size as i64).checked_sub(before)?.checked_sub(i64::from(last - first))?;
-    let room = room.min(limit.min(i64::MAX as u64) as i64 - i64::from(last));
-    // A buffer's immediate is added to the offset.
-    let least = if format == Format::Mubuf { -i64::from(first) } else { i32::MIN.into() };
-    let start = (-before).max(least).max(i32::MIN.into());
-    let host = base.wrapping_add(region.host.wrapping_sub(region.base));
-    if start > 0 {
-        return None;
-    }
-    // SAFETY: by this function's contract.
-    unsafe {
-        (&raw mut (*place).host).write(host);
-        (&raw mut (*place).first).write(host.wrapping_add(zeroth));
-        (&raw mut (*place).generation).write(generation);
-        (&raw mut (*place).moves).write(moves);
-        (&raw mut (*place).start).write((start + constant) as i32);
-        (&raw mut (*place).kind).write(kind);
-        (&raw mut (*place).end).write(end_of(room));
-    }
-    Some(())
-}
-
-/// The inputs that a place depends on.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) struct Key {
-    format: Format,
-    stores: bool,
-    /// Row of the offsets.
-    pub row: u16,
-    /// Rows that follow and count too.
-    pub more: u16,
-    /// Scalar sources.
-    scalars: [(SrcKind, u16, u64); 2],
-}
-
-impl Key {
-    /// True if it depends on one of some rows.
-    fn has_row(&self, first: u16, count: u16) -> bool {
-        self.row < first + count && first <= self.row + self.more
-    }
-
-    /// True if it depends on one of some scalar slots.
-    fn has_slot(&self, first: u16, count: u16) -> bool {
-        // A resource has four, an address two.
-        self.scalars
-            .iter()
-            .any(|&(kind, slot, _)| kind == SrcKind::Scalar && slot < first.saturating_add(count) && first < slot + 4)
-    }
-}
-
-/// Where a place is kept.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Slot {
-    /// In the wave.
-    Wave(usize),
-    /// In the block's context.
-    Block(usize),
-}
-
-/// A place that is known at this point of a block.
-#[derive(Clone, Copy)]
-struct Known {
-    /// Without the row.
-    key: Key,
-    /// The values of the row and of the one behind it, with constants if that counts.
-    values: [(Value, i32); 2],
-    slot: Slot,
-    /// The constant that it was found with: smaller sums of constant and immediate have to be compared.
-    from: i32,
-}
-
-/// The places that are known while a block is compiled.
-#[derive(Clone)]
-pub(super) struct Places {
-    /// Keys of those that waves keep.
-    keys: Rc<[Key]>,
-    known: Vec<Known>,
-    /// The waves' places that are not known.
-    lost: u32,
-    /// The block's place to replace next.
-    victim: usize,
-}
-
-impl Places {
-    pub fn new<const L: usize>(program: Source<'_, L>) -> Self {
-        let mut keys = Vec::new();
-        for op in program.ops {
-            if let Some((key, _)) = op.code.and_then(|code| known(code, op, program.target))
-                && op.crossing.is_none()
-                && keys.len() < PLACES
-                && !keys.contains(&key)
-            {
-                keys.push(key);
-            }
-        }
-        Places { keys: keys.into(), known: Vec::new(), lost: 0, victim: 0 }
-    }
-
-    pub fn forget(&mut self) {
-        self.known.clear();
-        self.lost = 0;
-    }
-
-    /// Rows are written. Returns the waves' places that depend on them and may be known.
-    pub fn lose_rows(&mut self, first: u16, count: u16) -> u32 {
-        self.lose(|key| key.has_row(first, count))
-    }
-
-    /// Scalar slots are written. Returns the waves' places that depend on them and may be known.
-    pub fn lose_slots(&mut self, first: u16, count: u16) -> u32 {
-        self.known.retain(|known| !known.key.has_slot(first, count));
-        self.lose(|key| key.has_slot(first, count))
-    }
-
-    fn lose(&mut self, is_lost: impl Fn(&Key) -> bool) -> u32 {
-        let bits = self.keys.iter().enumerate().map(|(n, key)| u32::from(is_lost(key)) << n);
-        let lost = bits.fold(0, |all, bit| all | bit) & !self.lost;
-        self.lost |= lost;
-        lost
-    }
-
-    fn add(&mut self, known: Known) {
-        self.known.retain(|other| other.slot != known.slot);
-        self.known.push(known);
-        if let Slot::Wave(n) = known.slot {
-            self.lost &= !(1 << n);
-        }
-    }
-}
 
 /// Calls in place of part of a template.
 pub(super) enum Way {
@@ -354,6 +75,7 @@ fn find_place<const L: usize>(e: &mut Emitter<'_, L>, Find { op, stores, slot, c
     let function: Function<L> = if stores { find::<true, L> } else { find::<false, L> };
     e.asm.constant_wide(Gpr::Rax, function as usize as u64);
     e.asm.call(Gpr::Rax);
+    e.load_masks();
 }
 
 /// Calls the functions that move an op's data.
@@ -365,25 +87,35 @@ fn move_data<const L: usize>(e: &mut Emitter<'_, L>, movement: &Movement) {
             e.asm.adjust(to, immediate);
         }
     };
+    let active = Mem { base: WAVE, displacement: offset_of!(Wave<L>, mask) as i32 };
     if let ([first, second], true) = (&parts[..], stores) {
         e.asm.load_address(Gpr::Rdx, e.row_memory(row, 0));
         address(e, Gpr::Rsi, first.immediate);
         address(e, Gpr::R8, second.immediate);
         e.asm.load_address(Gpr::Rdi, e.row_memory(first.row, 0));
         e.asm.load_address(Gpr::Rcx, e.row_memory(second.row, 0));
-        type Store = unsafe extern "sysv64" fn(*const u32, u64, *const u32, *const u32, u64);
+        e.asm.load_address(Gpr::R9, active);
+        type Store = unsafe extern "sysv64" fn(*const u32, u64, *const u32, *const u32, u64, *const u32);
         let function: Store = if first.size == 8 { moves::store_pairs::<2, L> } else { moves::store_pairs::<1, L> };
         e.asm.constant_wide(Gpr::Rax, function as usize as u64);
         e.asm.call(Gpr::Rax);
-        return;
+        return e.load_masks();
     }
     for part in parts {
         e.asm.load_address(Gpr::Rdx, e.row_memory(row, 0));
         address(e, Gpr::Rsi, part.immediate);
         e.asm.load_address(Gpr::Rdi, e.row_memory(part.row, 0));
+        if e.is_masked {
+            e.asm.load_address(Gpr::Rcx, active);
+            let function = const { moves::active_moves::<L>() }[part.what];
+            e.asm.constant_wide(Gpr::Rax, function as usize as u64);
+            e.asm.call(Gpr::Rax);
+            continue;
+        }
         e.asm.load_wide(Gpr::Rax, field::<L>(slot, offset_of!(Place, moves)));
         e.asm.call_memory(Mem { base: Gpr::Rax, displacement: (part.what * size_of::<Move>()) as i32 });
     }
+    e.load_masks();
 }
 
 /// The place of an op's addresses in the state of the registers here, and the constant that is to be added to its
@@ -435,12 +167,15 @@ enum Expected {
 
 /// How data likely lie: by the block's ops, or by the registers of the wave that the program is compiled for.
 fn expected<const L: usize>(e: &Emitter<'_, L>, row: u16) -> Expected {
+    if e.is_masked {
+        return Expected::Other;
+    }
     if e.is_uniform(row) {
         return Expected::Same;
     }
     let (value, _) = e.value(row);
     let Some(offsets) = e.rows.get(usize::from(e.first_row(value))) else { return Expected::Other };
-    // SAFETY: code for vectors of 512 bits is for a CPU that has AVX-512 F.
+    // SAFETY: code is for a CPU that has AVX2.
     let kind = unsafe { Pattern::of(&offsets.0) }.kind;
     if kind & moves::SAME != 0 && value < NEW {
         Expected::Same
@@ -560,14 +295,8 @@ fn known<const L: usize>(code: Op, op: &MicroOp<L>, target: Target) -> Option<(K
 
 /// Compiles an access if there is a template for it. Else nothing has been emitted.
 pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) -> bool {
-    if e.width != Width::Zmm {
-        return false;
-    }
     if code.info().encodings[0].format == Format::Scratch {
         return scratch(e, code, op);
-    }
-    if e.is_masked {
-        return false;
     }
     let Some((key, mut parts)) = known(code, op, e.target) else { return false };
     // The row of the offsets is overwritten last.
@@ -660,11 +389,13 @@ fn load_same<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, imm
     }
     // Eight bytes move as a whole.
     let four = e.fresh();
-    e.asm.broadcast_quad(four, memory, None);
+    e.asm.broadcast_quad(e.width, four, memory, None);
     for (dword, order) in (0..4).zip([0x00, 0x55, 0xaa, 0xff]) {
         for n in 0..e.parts() {
+            e.next();
+            e.keep(four);
             let value = e.fresh();
-            e.asm.shuffle(value, four, order);
+            e.asm.shuffle(e.width, value, four, order);
             e.write(part.row + dword, n, value);
         }
     }
@@ -674,8 +405,10 @@ fn load_same<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, imm
 /// Loads four dwords from the addresses of eight lanes, which all others repeat.
 fn load_eights<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, offsets: u16) {
     e.next();
-    let mask = Emitter::<L>::FREE_MASK;
-    e.asm.load_mask(mask, Mem { base: CONTEXT, displacement: offset_of!(Context, second_quads) as i32 });
+    let (is_wide, mask) = (e.width == Width::Zmm, Emitter::<L>::FREE_MASK);
+    if is_wide {
+        e.asm.load_mask(mask, Mem { base: CONTEXT, displacement: offset_of!(Context, second_quads) as i32 });
+    }
     let [a, b, c, d, more, last] = std::array::from_fn(|_| e.fresh());
     // Each of these: four dwords of a lane and of the fourth one behind it, again and again.
     e.asm.load_address(Gpr::Rdx, e.row_memory(offsets, 0));
@@ -686,19 +419,27 @@ fn load_eights<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, o
     for (lane, to) in [a, b, c, d, a, b, c, d].into_iter().enumerate() {
         e.asm.scalar_mem(Scalar::Mov, Gpr::Rax, Mem { base: Gpr::Rdx, displacement: 4 * lane as i32 });
         e.asm.add(Gpr::Rax, Gpr::Rcx);
-        e.asm.broadcast_quad(to, Mem { base: Gpr::Rax, displacement: 0 }, (lane >= 4).then_some(mask));
+        let four = Mem { base: Gpr::Rax, displacement: 0 };
+        if !is_wide && lane >= 4 {
+            e.asm.insert_quad(to, to, four);
+        } else {
+            e.asm.broadcast_quad(e.width, to, four, (lane >= 4).then_some(mask));
+        }
     }
     // Rows and columns are exchanged.
     e.asm.vector(e.width, v::UNPACK_LOW_PS, more, a, Rm::Reg(b));
     e.asm.vector(e.width, v::UNPACK_HIGH_PS, a, a, Rm::Reg(b));
     e.asm.vector(e.width, v::UNPACK_LOW_PS, last, c, Rm::Reg(d));
     e.asm.vector(e.width, v::UNPACK_HIGH_PS, c, c, Rm::Reg(d));
-    e.asm.shuffle_two(b, more, last, 0x44);
-    e.asm.shuffle_two(more, more, last, 0xee);
-    e.asm.shuffle_two(d, a, c, 0x44);
-    e.asm.shuffle_two(a, a, c, 0xee);
-    for (row, value) in (part.row..).zip([b, more, d, a]) {
+    e.asm.shuffle_two(e.width, b, more, last, 0x44);
+    e.asm.shuffle_two(e.width, more, more, last, 0xee);
+    e.asm.shuffle_two(e.width, d, a, c, 0x44);
+    e.asm.shuffle_two(e.width, a, a, c, 0xee);
+    let values = [b, more, d, a];
+    for (row, value) in (part.row..).zip(values) {
         for n in 1..e.parts() {
+            e.next();
+            values.into_iter().for_each(|value| e.keep(value));
             let copy = e.fresh();
             e.asm.move_vector(e.width, copy, value);
             e.write(row, n, copy);
@@ -758,7 +499,7 @@ fn scratch<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) ->
     for n in 0..count {
         for part in 0..e.parts() {
             e.next();
-            let lanes = 16 * usize::from(part);
+            let lanes = e.width.lanes() * usize::from(part);
             let displacement = (offset / 4 + i32::from(n)) * size_of::<Row<L>>() as i32 + 4 * lanes as i32;
             let memory = Mem { base: Gpr::Rax, displacement };
             if stores {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The frame of compiled code: blocks, calls of handlers, and which registers hold which rows.
 
+mod registers;
+
 use super::access::{self, Places, Way};
 use super::{Context, NONE, Source, interpret, matrix, scalar, vector};
 use crate::hardware::slot;
 use crate::micro_op::MicroOp;
 use crate::operand::{Src, SrcKind};
 use crate::wave::{Group, Row, Wave};
+use registers::{Operand, Registers};
 use sim_isa::{Flags, Format, Op, Target, Ty};
-use sim_jit::{Assembler, Condition, Gpr, Jump, Mask, Mem, Rm, Scalar, Width};
+use sim_jit::{Assembler, Condition, Gpr, Jump, Mem, Scalar, Width};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{offset_of, take};
 
@@ -31,18 +34,18 @@ enum Kind {
     End,
 }
 
-/// The width of this CPU's vectors; `None` if they are too narrow.
-fn width() -> Option<Width> {
-    if !is_x86_feature_detected!("avx2") || !is_x86_feature_detected!("fma") {
+/// The width of this CPU's vectors; `None` if they are too narrow. `is_narrow`: AVX2's, where there are wider ones.
+fn width(is_narrow: bool) -> Option<Width> {
+    if !is_x86_feature_detected!("avx2") || !is_x86_feature_detected!("fma") || !is_x86_feature_detected!("f16c") {
         return None;
     }
-    Some(if is_x86_feature_detected!("avx512f") { Width::Zmm } else { Width::Ymm })
+    Some(if !is_narrow && is_x86_feature_detected!("avx512f") { Width::Zmm } else { Width::Ymm })
 }
 
 /// Compiles all blocks of a program. Returns their code, and where the block of each micro-operation starts in it, with
 /// all lanes active and with some. `apart`: ops without a template end a block.
 pub(super) fn compile<const L: usize>(program: Source<'_, L>, apart: bool) -> Option<(Vec<u8>, Vec<[u32; 2]>)> {
-    let width = width()?;
+    let width = width(program.is_narrow)?;
     let ops = program.ops;
     let mut starts = vec![[NONE; 2]; ops.len()];
     let mut is_leader = vec![false; ops.len() + 1];
@@ -62,10 +65,6 @@ pub(super) fn compile<const L: usize>(program: Source<'_, L>, apart: bool) -> Op
             continue;
         }
         for is_masked in [false, true] {
-            // Masks need AVX-512.
-            if is_masked && width == Width::Ymm {
-                continue;
-            }
             let mut first = at;
             while first < end {
                 let start = emitter.asm.offset();
@@ -163,43 +162,6 @@ pub(super) fn writes<const L: usize>(op: &MicroOp<L>) -> Option<(u16, u16)> {
     })
 }
 
-/// Value in a vector register.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
-    Nothing,
-    /// Part of a row.
-    Row(u16, u8),
-    /// A scalar slot in all lanes.
-    Slot(u16),
-}
-
-/// State of the vector registers.
-#[derive(Clone, Copy)]
-pub(super) struct Registers {
-    held: [Held; 32],
-    /// A bit for each one whose row's memory is older than it.
-    dirty: u32,
-}
-
-impl Registers {
-    const NOTHING: Self = Registers { held: [Held::Nothing; 32], dirty: 0 };
-
-    /// The dirty ones, with their contents.
-    fn dirty(&self) -> impl Iterator<Item = (u8, u16, u8)> {
-        let Registers { held, dirty } = *self;
-        (0..32u8).filter(move |n| dirty >> n & 1 != 0).filter_map(move |n| match held[usize::from(n)] {
-            Held::Row(row, part) => Some((n, row, part)),
-            _ => None,
-        })
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Operand {
-    Row(u16),
-    Slot(u16),
-}
-
 /// A value of a row, by its number: that which a row had when its block began has the row's.
 pub(super) type Value = u32;
 
@@ -215,7 +177,7 @@ pub(super) struct Emitter<'p, const L: usize> {
     first_constant: usize,
     pub asm: Assembler,
     pub width: Width,
-    /// Some lanes are inactive: mask registers 1 and up have the active ones of each part.
+    /// Some lanes are inactive: with AVX-512 mask registers 1 and up have the active ones of each part.
     pub is_masked: bool,
     registers: Registers,
     /// When each vector register was used last.
@@ -227,6 +189,8 @@ pub(super) struct Emitter<'p, const L: usize> {
     pub target: Target,
     /// The op under way, by its number.
     at: u32,
+    /// The part of rows that templates compile, if not all.
+    part: Option<u8>,
     pub places: Places,
     detours: Vec<Detour>,
     /// Rows that the block has written: each is the sum of a value and a constant so small that immediates can be
@@ -265,7 +229,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
             constants: program.constants,
             rows: program.rows,
             first_constant: program.first_constant,
-            asm: Assembler::default(),
+            asm: Assembler::new(width),
             width,
             is_masked: false,
             registers: Registers::NOTHING,
@@ -275,6 +239,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
             exits: Vec::new(),
             target: program.target,
             at: 0,
+            part: None,
             places: Places::new(program),
             detours: Vec::new(),
             values: BTreeMap::new(),
@@ -325,6 +290,12 @@ impl<'p, const L: usize> Emitter<'p, L> {
             let is_access = apart && access::is_access(&ops[at], self.target);
             if is_access && at > 0 {
                 break;
+            }
+            let run = self.by_lane(&ops[at..], first + at as u32);
+            if run > 0 {
+                templates += run;
+                at += run;
+                continue;
             }
             if self.template(&ops[at], first + at as u32) {
                 self.uncounted += ops[at].count as i32;
@@ -451,31 +422,6 @@ impl<'p, const L: usize> Emitter<'p, L> {
         self.asm.jump_back(to);
     }
 
-    /// Stores the dirty registers of a state.
-    pub fn store_dirty(&mut self, registers: &Registers) {
-        for (n, row, part) in registers.dirty() {
-            let memory = self.row_memory(row, part);
-            self.asm.store_vector(self.width, memory, n);
-        }
-    }
-
-    /// Loads the contents of registers in a state.
-    fn load_held(&mut self, registers: &Registers) {
-        for (n, held) in registers.held.into_iter().enumerate() {
-            match held {
-                Held::Nothing => {}
-                Held::Row(row, part) => {
-                    let memory = self.row_memory(row, part);
-                    self.asm.load_vector(self.width, n as u8, memory);
-                }
-                Held::Slot(slot) => {
-                    let memory = self.slot(slot);
-                    self.asm.broadcast(self.width, n as u8, memory);
-                }
-            }
-        }
-    }
-
     /// Tells if an op has a template, without compiling it.
     fn has_template(&mut self, op: &MicroOp<L>, at: u32) -> bool {
         let (start, detours, registers) = (self.asm.offset(), self.detours.len(), self.registers);
@@ -487,11 +433,41 @@ impl<'p, const L: usize> Emitter<'p, L> {
         has
     }
 
+    /// Compiles the ops, up to the first that is not by lane, for one part of their rows after the other, so that the
+    /// few vector registers of AVX2 hold more rows. `at` is the number of the first one. Returns how many there are;
+    /// none if there is nothing to be gained.
+    fn by_lane(&mut self, ops: &[MicroOp<L>], at: u32) -> usize {
+        let is_by_lane = |op: &MicroOp<L>| op.code.is_some_and(vector::is_by_lane) && op.crossing.is_none();
+        let count = ops.iter().take_while(|op| is_by_lane(op)).count();
+        if self.width == Width::Zmm || count < 2 {
+            return 0;
+        }
+        let (values, uniform) = (self.values.clone(), self.uniform.clone());
+        let (next_value, written) = (self.next_value, self.written.len());
+        let mut done = count;
+        for part in 0..self.parts() {
+            if part > 0 {
+                // The facts are those of one part.
+                (self.values, self.uniform) = (values.clone(), uniform.clone());
+                self.next_value = next_value;
+                self.written.truncate(written);
+            }
+            self.part = Some(part);
+            let is_compiled = |&(at, op): &(u32, &MicroOp<L>)| {
+                self.begin(at);
+                op.code.is_some_and(|code| vector::template(self, code, op))
+            };
+            done = (at..).zip(&ops[..done]).take_while(is_compiled).count();
+        }
+        self.part = None;
+        self.uncounted += ops[..done].iter().map(|op| op.count as i32).sum::<i32>();
+        done
+    }
+
     /// Compiles an op by its template, if there is one.
     fn template(&mut self, op: &MicroOp<L>, at: u32) -> bool {
         let (Some(code), None) = (op.code, &op.crossing) else { return false };
-        self.next();
-        self.at = at;
+        self.begin(at);
         let start = self.asm.offset();
         let is_done = vector::template(self, code, op)
             || scalar::template(self, code, op)
@@ -570,61 +546,6 @@ impl<'p, const L: usize> Emitter<'p, L> {
         });
     }
 
-    /// State of the registers.
-    pub fn registers(&self) -> Registers {
-        self.registers
-    }
-
-    // ---- places and values
-
-    /// Rows are written, in active lanes at least.
-    pub fn overwritten(&mut self, first: u16, count: u16) {
-        let lost = self.places.lose_rows(first, count);
-        self.clear_known(lost);
-        for row in first..first + count {
-            self.values.insert(row, (self.next_value, 0));
-            self.next_value += 1;
-            self.written.push(row);
-            self.uniform.remove(&row);
-        }
-    }
-
-    /// Clears bits of known places.
-    fn clear_known(&mut self, lost: u32) {
-        if lost != 0 {
-            self.asm.and_constant(field(offset_of!(Wave<L>, places.known)), !lost);
-        }
-    }
-
-    /// A row has become the sum of a value and constants.
-    pub fn set_sum(&mut self, row: u16, (value, sum): (Value, i32), constant: u32) {
-        let sum = i64::from(constant) + i64::from(sum);
-        if !self.is_masked && sum < 1 << 30 {
-            self.values.insert(row, (value, sum as i32));
-        }
-    }
-
-    /// The value that a row is a sum of, and the constant.
-    pub fn value(&self, row: u16) -> (Value, i32) {
-        self.values.get(&row).copied().unwrap_or((row.into(), 0))
-    }
-
-    /// The row that had a value first.
-    pub fn first_row(&self, value: Value) -> u16 {
-        value.checked_sub(NEW).map_or(value as u16, |n| self.written[n as usize])
-    }
-
-    /// A row has become the same in all lanes.
-    pub fn set_uniform(&mut self, row: u16) {
-        if !self.is_masked {
-            self.uniform.insert(row);
-        }
-    }
-
-    pub fn is_uniform(&self, row: u16) -> bool {
-        self.uniform.contains(&row)
-    }
-
     /// Adds the templates' instructions to the wave's.
     fn count(&mut self) {
         if self.uncounted != 0 {
@@ -633,201 +554,13 @@ impl<'p, const L: usize> Emitter<'p, L> {
         }
     }
 
-    fn load_masks(&mut self) {
-        if self.is_masked {
+    /// Loads the masks of active lanes, at a block's begin and after calls.
+    pub fn load_masks(&mut self) {
+        if self.is_masked && self.width == Width::Zmm {
             for part in 0..self.parts() {
                 self.asm.load_mask(Self::active(part), self.lanes(slot::EXEC as u16, part));
             }
         }
-    }
-
-    // ---- for templates
-
-    /// Parts of a row, each as long as a vector register.
-    pub fn parts(&self) -> u8 {
-        (L / self.width.lanes()) as u8
-    }
-
-    /// The mask register with a part's active lanes.
-    pub fn active(part: u8) -> Mask {
-        Mask(1 + part)
-    }
-
-    /// A mask register for other uses.
-    pub const FREE_MASK: Mask = Mask(7);
-
-    /// Memory of a scalar slot.
-    pub fn slot(&self, slot: u16) -> Mem {
-        field(offset_of!(Wave<L>, s) + 4 * usize::from(slot))
-    }
-
-    /// Memory of the condition code.
-    pub fn scc(&self) -> Mem {
-        field(offset_of!(Wave<L>, scc))
-    }
-
-    /// Memory of a part of the lane mask in a slot, 16 lanes each.
-    pub fn lanes(&self, slot: u16, part: u8) -> Mem {
-        field(offset_of!(Wave<L>, s) + 4 * usize::from(slot) + 2 * usize::from(part))
-    }
-
-    /// Memory of a part of a row.
-    pub fn row_memory(&self, reg: u16, part: u8) -> Mem {
-        let offset = usize::from(reg) * size_of::<Row<L>>() + usize::from(part) * 4 * self.width.lanes();
-        Mem { base: ROWS, displacement: offset as i32 }
-    }
-
-    /// Forgets all that is known of the wave's registers.
-    fn forget(&mut self) {
-        self.forget_rows();
-        self.places.forget();
-        self.values.clear();
-        self.next_value = NEW;
-        self.written.clear();
-        self.uniform.clear();
-    }
-
-    /// Stores dirty registers.
-    pub fn flush(&mut self) {
-        let registers = self.registers;
-        self.store_dirty(&registers);
-        self.registers.dirty = 0;
-    }
-
-    /// Stores a row's dirty registers, so that its memory can be read.
-    pub fn sync(&mut self, reg: u16) {
-        for (n, row, part) in self.registers.dirty().collect::<Vec<_>>() {
-            if row == reg {
-                let memory = self.row_memory(row, part);
-                self.asm.store_vector(self.width, memory, n);
-                self.registers.dirty &= !(1 << n);
-            }
-        }
-    }
-
-    /// Forgets the contents of vector registers. None may be dirty.
-    pub fn forget_rows(&mut self) {
-        assert!(self.registers.dirty == 0, "rows in registers only are lost");
-        self.registers.held = [Held::Nothing; 32];
-    }
-
-    /// Scalar slots are written.
-    pub fn forget_slots(&mut self, first: u16, count: u16) {
-        let lost = self.places.lose_slots(first, count);
-        self.clear_known(lost);
-        for held in &mut self.registers.held {
-            if matches!(held, Held::Slot(slot) if (first..first + count).contains(slot)) {
-                *held = Held::Nothing;
-            }
-        }
-    }
-
-    /// Stores a register to memory, active lanes only.
-    pub fn store_active(&mut self, memory: Mem, part: u8, value: u8) {
-        if self.is_masked {
-            self.asm.store_vector_masked(Self::active(part), memory, value);
-        } else {
-            self.asm.store_vector(self.width, memory, value);
-        }
-    }
-
-    /// Begins an op, or a part of one: registers in use may be reused.
-    pub fn next(&mut self) {
-        self.now += 1;
-    }
-
-    /// A vector register that no current operand is in: an empty one, or that whose row is used last.
-    pub fn fresh(&mut self) -> u8 {
-        let next_use = |operand| {
-            let uses = self.uses.get(&operand).map_or(&[][..], Vec::as_slice);
-            uses.get(uses.partition_point(|&at| at <= self.at)).copied().unwrap_or(u32::MAX)
-        };
-        let last = (0..self.width.registers()).max_by_key(|&n| match self.registers.held[n] {
-            _ if self.used[n] == self.now => (0, 0),
-            Held::Nothing => (3, 0),
-            Held::Row(row, _) => (1, next_use(Operand::Row(row))),
-            Held::Slot(slot) => (1, next_use(Operand::Slot(slot))),
-        });
-        let reg = last.unwrap_or(0);
-        if self.registers.dirty >> reg & 1 != 0
-            && let Held::Row(row, part) = self.registers.held[reg]
-        {
-            let memory = self.row_memory(row, part);
-            self.asm.store_vector(self.width, memory, reg as u8);
-        }
-        self.registers.dirty &= !(1 << reg);
-        self.registers.held[reg] = Held::Nothing;
-        self.used[reg] = self.now;
-        reg as u8
-    }
-
-    fn find(&mut self, held: Held) -> Option<u8> {
-        let reg = self.registers.held[..self.width.registers()].iter().position(|&other| other == held)?;
-        self.used[reg] = self.now;
-        Some(reg as u8)
-    }
-
-    /// Part of a row in a register, which is not to be written.
-    pub fn row(&mut self, reg: u16, part: u8) -> u8 {
-        let held = Held::Row(reg, part);
-        self.find(held).unwrap_or_else(|| {
-            let register = self.fresh();
-            let memory = self.row_memory(reg, part);
-            self.asm.load_vector(self.width, register, memory);
-            self.registers.held[usize::from(register)] = held;
-            register
-        })
-    }
-
-    /// Part of a source in a register, which is not to be written. The source is one that [`is_simple`].
-    pub fn source(&mut self, src: &Src, part: u8) -> u8 {
-        if src.kind == SrcKind::Vgpr {
-            return self.row(src.reg, part);
-        }
-        let held = Held::Slot(src.reg);
-        self.find(held).unwrap_or_else(|| {
-            let register = self.fresh();
-            self.asm.broadcast(self.width, register, self.slot(src.reg));
-            self.registers.held[usize::from(register)] = held;
-            register
-        })
-    }
-
-    /// The value of a source that is a constant.
-    pub fn constant(&self, src: &Src) -> Option<u32> {
-        let at = usize::from(src.reg).checked_sub(self.first_constant)?;
-        self.constants.get(at).copied().filter(|_| src.kind == SrcKind::Vgpr)
-    }
-
-    /// Part of a source as the last operand: in memory, unless a register has it.
-    pub fn last(&mut self, src: &Src, part: u8) -> Rm {
-        match src.kind {
-            SrcKind::Vgpr => match self.find(Held::Row(src.reg, part)) {
-                Some(register) => Rm::Reg(register),
-                None => Rm::Mem(self.row_memory(src.reg, part)),
-            },
-            _ => Rm::Reg(self.source(src, part)),
-        }
-    }
-
-    /// Writes a result from a fresh register to the active lanes of a row; its memory is written later.
-    pub fn write(&mut self, reg: u16, part: u8, result: u8) {
-        let mut result = result;
-        self.overwritten(reg, 1);
-        let held = Held::Row(reg, part);
-        if self.is_masked {
-            let old = self.row(reg, part);
-            self.asm.blend(Self::active(part), old, result);
-            result = old;
-        }
-        for (n, other) in self.registers.held.iter_mut().enumerate() {
-            if *other == held {
-                *other = Held::Nothing;
-                self.registers.dirty &= !(1 << n);
-            }
-        }
-        self.registers.held[usize::from(result)] = held;
-        self.registers.dirty |= 1 << result;
     }
 }
 
