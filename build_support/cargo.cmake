@@ -124,7 +124,7 @@ endif()
 # Calls between the driver's crates shall cost no more than calls in one crate
 # (docs/design/architecture.md). A sanitizer's cost is far above that.
 if(NOT _SANITIZER)
-  list(APPEND _CARGO_ENV "CARGO_PROFILE_RELEASE_LTO=thin")
+  list(APPEND _CARGO_ENV "CARGO_PROFILE_RELEASE_LTO=fat")
 endif()
 if(_TRIPLE)
   list(APPEND _CARGO_ARGS --target ${_TRIPLE})
