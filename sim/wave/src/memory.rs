@@ -233,20 +233,11 @@ impl<'a> Translator<'a> {
     }
 
     /// Offset from addresses in `addr..addr + size` to host addresses, for a wrapping addition. `None` unless all of
-    /// them lie in one region that allows `access`, without caches in between.
+    /// them lie in one region that allows `access`. With caches in between `None`, too, but for an access that
+    /// `is_whole`, to all of these bytes, through its compute unit's cache alone, which serves it like one of each byte.
     #[inline]
-    pub fn displacement(&mut self, addr: u64, size: u64, access: Access) -> Option<u64> {
-        if self.turn.is_some() {
-            return None;
-        }
-        self.host(addr, size, access).ok().map(|host| host.wrapping_sub(addr))
-    }
-
-    /// As [`Translator::displacement`], for an access to all of `addr..addr + size`. Caches in between serve it like one
-    /// of each of its bytes, where nothing but its compute unit's cache is on the path.
-    #[inline]
-    pub fn displacement_of_all(&mut self, addr: u64, size: u64, access: Access) -> Option<u64> {
-        if self.turn.is_some() && (self.path != Path::Vector || access == Access::Atomic) {
+    pub fn displacement(&mut self, addr: u64, size: u64, access: Access, is_whole: bool) -> Option<u64> {
+        if self.turn.is_some() && !(is_whole && self.path == Path::Vector && access != Access::Atomic) {
             return None;
         }
         self.host(addr, size, access).ok().map(|host| host.wrapping_sub(addr))
@@ -359,8 +350,8 @@ mod tests {
         let memory = Regions::of(&regions);
         let mut translator = Translator::new(&memory);
         for base in regions.iter().chain(&regions).map(|region| region.base) {
-            assert_eq!(translator.displacement(base + 49, 1, Access::Write), Some(base));
-            assert_eq!(translator.displacement(base + 50, 1, Access::Write), None);
+            assert_eq!(translator.displacement(base + 49, 1, Access::Write, false), Some(base));
+            assert_eq!(translator.displacement(base + 50, 1, Access::Write, false), None);
         }
     }
 }

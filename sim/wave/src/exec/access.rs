@@ -76,7 +76,7 @@ pub(super) fn check_host<const L: usize>(
     access: Access,
 ) -> Result<(), Stop> {
     let (first, last) = lanes.span;
-    match group.memory.displacement(first, last.wrapping_sub(first).saturating_add(u64::from(size)), access) {
+    match group.memory.displacement(first, last.wrapping_sub(first).saturating_add(u64::from(size)), access, false) {
         Some(0) => Ok(()),
         displacement => check_lanes(wave, group, lanes.host, displacement, (size, access)),
     }

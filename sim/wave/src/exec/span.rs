@@ -51,10 +51,7 @@ impl<const L: usize> Span<L> {
         }
         let start = of.base.checked_add(first.into())?;
         let bytes = u64::from(last - first) + u64::from(size);
-        let displacement = match pattern {
-            Pattern::Scattered => group.memory.displacement(start, bytes, access)?,
-            Pattern::Uniform | Pattern::Contiguous(_) => group.memory.displacement_of_all(start, bytes, access)?,
-        };
+        let displacement = group.memory.displacement(start, bytes, access, pattern != Pattern::Scattered)?;
         wave.global_accesses += u64::from(of.is_global);
         Some(Self::new(wave, of.base.wrapping_add(displacement), (of.register, of.immediate), first, pattern))
     }
