@@ -3,6 +3,7 @@
 //! Checked-in results of `cargo xtask bench --write` and `--sim --write`: the files of `benches/results`. The tables of
 //! `docs/status` are made from them ([`super::pages`]).
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -232,10 +233,18 @@ impl Sim {
         text
     }
 
-    /// Adds a run, in the place of one of the same commit.
+    /// Adds a run, in the place of one of the same commit on this processor.
     pub fn add(&mut self, run: SimRun) {
-        self.run.retain(|known| known.origin.commit != run.origin.commit);
+        let of = |run: &SimRun| (run.origin.commit.clone(), run.origin.processor.clone());
+        self.run.retain(|known| of(known) != of(&run));
         self.run.push(run);
+    }
+
+    /// The last run on each processor of those that measured the CPU backend, too.
+    pub fn latest_by_processor(&self) -> impl Iterator<Item = &SimRun> {
+        let complete = |run: &&SimRun| run.case.iter().all(|case| case.llvm_cpu.is_some());
+        let runs: BTreeMap<_, _> = self.run.iter().filter(complete).map(|run| (&run.origin.processor, run)).collect();
+        runs.into_values()
     }
 
     /// The last run.
@@ -286,5 +295,23 @@ mod tests {
         assert_eq!(sim.run.iter().map(|run| run.origin.commit.as_str()).collect::<Vec<_>>(), ["b", "a"]);
         assert_eq!(sim.latest().unwrap().origin.note, None);
         assert_eq!(toml::from_str::<Sim>(&sim.text()).unwrap(), sim);
+    }
+
+    #[test]
+    fn each_processor_has_its_latest_complete_run() {
+        let run = |commit: &str, processor: &str, llvm_cpu| {
+            let origin = Origin { processor: processor.to_owned(), ..origin(commit, None) };
+            let times = SimTimes::default();
+            SimRun { origin, case: vec![SimCase { model: "m".into(), llvm_cpu, gfx1100: times, gfx942: times }] }
+        };
+        let mut sim = Sim::default();
+        for (commit, processor, llvm_cpu) in
+            [("a", "x", Some(1.0)), ("a", "y", Some(2.0)), ("b", "x", Some(3.0)), ("c", "x", None)]
+        {
+            sim.add(run(commit, processor, llvm_cpu));
+        }
+        let of = |run: &SimRun| (run.origin.commit.clone(), run.origin.processor.clone());
+        let latest: Vec<_> = sim.latest_by_processor().map(of).collect();
+        assert_eq!(latest, [("b", "x"), ("a", "y")].map(|(commit, on)| (commit.to_owned(), on.to_owned())));
     }
 }

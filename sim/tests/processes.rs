@@ -55,7 +55,7 @@ fn executables_leave_no_memory_behind() {
     }
 }
 
-/// What a child process does.
+/// Way in which a child process goes on.
 #[derive(Clone, Copy, Debug)]
 enum Child {
     /// Ends at once.

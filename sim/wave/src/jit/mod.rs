@@ -62,7 +62,7 @@ impl Jit {
         Jit { when, is_narrow: false }
     }
 
-    /// The same use of code for AVX2.
+    /// This use of compiled code, with AVX2 instead of AVX-512.
     pub fn with_avx2(self) -> Self {
         Jit { is_narrow: true, ..self }
     }
@@ -109,7 +109,7 @@ impl Jit {
     }
 }
 
-/// What this process has compiled.
+/// Counts of the programs that this process has compiled.
 #[derive(Debug, Default)]
 pub struct Totals {
     /// Programs: a kernel's, and that of the functions beside it.
@@ -122,7 +122,7 @@ pub struct Totals {
     pub ns: AtomicU64,
 }
 
-/// What this process has compiled, since it began.
+/// Counts since the process began.
 pub static TOTALS: Totals =
     Totals { kernels: AtomicU64::new(0), ops: AtomicU64::new(0), bytes: AtomicU64::new(0), ns: AtomicU64::new(0) };
 
