@@ -103,7 +103,7 @@ pub fn run(layout: &Layout, steps: &Steps, repeat: u32, writes: bool) -> Result<
     Ok(())
 }
 
-/// Fails if a ratio of a guarded row exceeds the worst one of the checked-in results by more than [`MARGIN`] times. The
+/// Fails if a ratio of a guarded row exceeds the worst one of the checked-in results by more than `MARGIN` times. The
 /// latest run on each processor counts: ratios differ by up to three times between processors.
 ///
 /// # Errors

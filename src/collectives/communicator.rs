@@ -170,8 +170,8 @@ impl Communicator {
         group.perform(operations, self.world.timeout, self)
     }
 
-    /// The right to have the device order operations of RCCL's: those whose waits are over or are packets of rings. None
-    /// if the host is to order them.
+    /// The right to have the device order operations of RCCL's: those whose waits are over or are packets of rings.
+    /// None if the host is to order them.
     pub fn enter(self: &Arc<Self>, operations: &[DeviceOperation]) -> Option<Entry<'_>> {
         let group = self.rccl.get()?;
         let watched = self.clone();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Collectives among device work.
 //!
-//! A command buffer with collectives is a list of [stages](Stage): programs for the queue, and groups of operations
+//! A command buffer with collectives is a list of stages: programs for the queue, and groups of operations
 //! between them. An execution submits each stage behind the one before, ordered by a semaphore of its own, so that
 //! programs and queues know nothing of collectives. A group waits like a host call. Then it runs on the thread of its
 //! communicator, in the order in which executions were submitted: it copies the send buffers to the host, exchanges,

@@ -142,8 +142,8 @@ impl AqlRing {
     /// The producer's end of the queue at `memory`.
     ///
     /// # Safety
-    /// The pointers stay valid until the ring is dropped, `size` is a power of two, and only the ring writes packets and
-    /// the write index.
+    /// The pointers stay valid until the ring is dropped, `size` is a power of two, and only the ring writes packets
+    /// and the write index.
     pub unsafe fn new(memory: AqlMemory) -> Self {
         // SAFETY: valid by contract; the index is naturally aligned.
         let write = unsafe { AtomicU64::from_ptr(memory.write_index.as_ptr()) }.load(Ordering::Relaxed);

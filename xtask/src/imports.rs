@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Layering of the software GPU's modules: each layer may name lower layers only. The driver's layers are crates, so that
-//! the compiler refuses an import of a layer above.
+//! Layering of the software GPU's modules: each layer may name lower layers only. The driver's layers are crates, so
+//! that the compiler refuses an import of a layer above.
 //!
 //! In the driver, IREE's raw bindings may be named only in the modules that read C's structs.
 

@@ -6,8 +6,8 @@
 use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
 use sim_jit::{Assembler, Code, Condition, Gpr, Mask, Mem, Rm, Scalar, Shift, Width, vector};
 
-/// Features of CPUID that code may need: of x86-64 and of the level for AVX2. The level for AVX-512 has AVX512F, too, for
-/// which alone the simulator asks.
+/// Features of CPUID that code may need: of x86-64 and of the level for AVX2. The level for AVX-512 has AVX512F, too,
+/// for which alone the simulator asks.
 const FEATURES: [CpuidFeature; 10] = [
     CpuidFeature::INTEL8086,
     CpuidFeature::INTEL386,

@@ -97,7 +97,8 @@ pub unsafe extern "C" fn hsa_amd_ipc_memory_detach(mapped_ptr: *mut c_void) -> H
     })
 }
 
-/// Only signals that were created for other processes have a handle. It is valid until this process destroys the signal.
+/// Only signals that were created for other processes have a handle. It is valid until this process destroys the
+/// signal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_ipc_signal_create(signal: HsaSignal, handle: *mut HsaIpcHandle) -> HsaStatus {
     guard(|| {

@@ -9,8 +9,8 @@
 //! doorbell watcher re-checks these waiters. A sleeping host thread sees it only when something else wakes it, as under
 //! ROCR: a device that changes a signal by itself stores the signal's event id to its mailbox, which the watcher polls.
 //!
-//! A signal for other processes has a page to itself, which they map, too. It has no interrupt. Each process has a handle
-//! of its own and destroys the signal for itself. What another process does is a bare store here.
+//! A signal for other processes has a page to itself, which they map, too. It has no interrupt. Each process has a
+//! handle of its own and destroys the signal for itself. What another process does is a bare store here.
 //!
 //! No wake-up is lost: a waiter registers and then reads the value; a changer stores the value and then looks for
 //! waiters. Both put a sequentially consistent fence in between.

@@ -234,7 +234,8 @@ impl<'a> Translator<'a> {
 
     /// Offset from addresses in `addr..addr + size` to host addresses, for a wrapping addition. `None` unless all of
     /// them lie in one region that allows `access`. With caches in between `None`, too, but for an access that
-    /// `is_whole`, to all of these bytes, through its compute unit's cache alone, which serves it like one of each byte.
+    /// `is_whole`, to all of these bytes, through its compute unit's cache alone, which serves it like one of each
+    /// byte.
     #[inline]
     pub fn displacement(&mut self, addr: u64, size: u64, access: Access, is_whole: bool) -> Option<u64> {
         if self.turn.is_some() && !(is_whole && self.path == Path::Vector && access != Access::Atomic) {

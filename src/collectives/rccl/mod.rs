@@ -5,7 +5,7 @@
 //! data. Each [communicator](super::Communicator) between processes has a group, which is made at once and in the
 //! background. RCCL's calls may wait for other ranks for ever, so that they have a thread of their own for each group;
 //! callers wait for that thread, and look at RCCL's asynchronous errors and at the world's failures meanwhile.
-//! The device orders operations where it can, by [gates](self::gates). The host orders the others: a group begins an
+//! The device orders operations where it can, by gates. The host orders the others: a group begins an
 //! operation when its waits are over, and its caller waits for the stream.
 
 mod gates;

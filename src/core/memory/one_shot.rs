@@ -19,16 +19,18 @@ pub struct OneShot<P, O> {
 // SAFETY: the owned part goes from one thread to another; `is_here` orders its accesses. The plain part is shared.
 unsafe impl<P: Send + Sync, O: Send> Sync for OneShot<P, O> {}
 
-impl<P: Copy, O> OneShot<P, O> {
+impl<P, O> Default for OneShot<P, O> {
     /// Makes a slot that has no value yet.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             is_here: AtomicBool::new(false),
             plain: UnsafeCell::new(MaybeUninit::uninit()),
             owned: UnsafeCell::new(None),
         }
     }
+}
 
+impl<P: Copy, O> OneShot<P, O> {
     /// Publishes the value.
     ///
     /// # Safety
@@ -79,7 +81,7 @@ mod loom_tests {
     #[test]
     fn one_thread_takes_what_another_publishes() {
         loom::model(|| {
-            let slot = Arc::new(OneShot::<u32, Box<u32>>::new());
+            let slot = Arc::new(OneShot::<u32, Box<u32>>::default());
             let takers: Vec<_> = [false, true]
                 .map(|looks| {
                     let slot = slot.clone();

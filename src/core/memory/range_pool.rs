@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The pool that divides ranges of memory among the queue allocations of a GPU (`iree/hal/pool.h`).
 //!
-//! Deallocations give memory back with the epoch of their queue, long before that has passed. [`Ranges`] keeps for each
+//! Deallocations give memory back with the epoch of their queue, long before that has passed. `Ranges` keeps for each
 //! free byte the epochs that must pass before it is used again. IREE's TLSF pool forgets them when it divides a block
 //! (docs/status/findings.md), so that two queues may get the same memory.
 //!

@@ -138,7 +138,7 @@ impl Transient {
                 let pool = NonNull::new(pool.retain().into_ptr()).expect("a pool is not null");
                 (&raw mut (*buffer).pool).write(pool);
                 (&raw mut (*buffer).pool_shares).write(AtomicU8::new(2));
-                (&raw mut (*buffer).reserved).write(OneShot::new());
+                (&raw mut (*buffer).reserved).write(OneShot::default());
                 (&raw mut (*buffer).backing).write(AtomicPtr::new(null_mut()));
                 (&raw mut (*buffer).address).write(AtomicU64::new(0));
                 (&raw mut (*buffer).is_dealloca_queued).write(AtomicBool::new(false));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! One profiling session: the data that it captures, its logs, and their [output](mod@write).
+//! One profiling session: the data that it captures, its logs, and their output.
 
 mod write;
 

@@ -67,7 +67,7 @@ impl Storage {
             std::mem::swap(&mut self.templates, blocks);
             return Ok(());
         }
-        blocks.make_room(self.steps.iter().filter_map(Step::known_blocks).map(Span::len).sum())?;
+        blocks.make_room(self.steps.iter().filter_map(Step::known_blocks).map(Span::count).sum())?;
         for span in self.steps.iter().filter_map(Step::known_blocks) {
             blocks.extend_from_slice(span.of(&self.templates));
         }

@@ -514,7 +514,7 @@ impl Table<'_> {
             }
             KernargSource::Template { is_bound, bindings, blocks } => (is_bound, bindings as usize, blocks),
         };
-        if blocks.len() != 1 {
+        if blocks.count() != 1 {
             return self.kernargs_of_blocks(bindings, blocks.of(&stored.templates), room);
         }
         // As nearly all are: a few moves of registers.

@@ -5,7 +5,7 @@
 //! dispatches are complete except for the kernarg address and the signal. Kernargs that are fully known are written
 //! once, at the recording's end, to memory of the program. Others are templates that each execution ([`execute`])
 //! copies. Addresses that depend on the binding table, or on memory that is not allocated yet, are an
-//! [`AddressSource`] that executions resolve; a template's binding has it in its word ([`AddressSource::word`]).
+//! [`AddressSource`] that executions resolve; a template's binding has it in its word (`AddressSource::word`).
 //! Execution barriers become the barrier bit and fences of neighbouring packets ([`barriers`]) and have no packets of
 //! their own. Some recordings can be executed as a whole, by commands of the packet processor ([`stream`]).
 
@@ -107,7 +107,7 @@ impl Span {
 
     /// The number of items.
     #[inline]
-    pub fn len(self) -> usize {
+    pub fn count(self) -> usize {
         (self.end - self.start) as usize
     }
 
@@ -130,7 +130,7 @@ pub enum KernargSource {
     },
     /// Copied for each execution.
     Template {
-        /// Each execution binds some of the bindings: their words name table entries ([`AddressSource::word`]).
+        /// Each execution binds some of the bindings: their words name table entries (`AddressSource::word`).
         /// Otherwise all arguments are known.
         is_bound: bool,
         /// The number of bindings, a word each.
@@ -162,7 +162,7 @@ impl KernargSource {
     /// Bytes of the kernarg ring that an execution uses for them.
     fn ring_bytes(self) -> usize {
         match self {
-            Self::Template { blocks, .. } => blocks.len() * size_of::<KernargBlock>(),
+            Self::Template { blocks, .. } => blocks.count() * size_of::<KernargBlock>(),
             Self::Stored { .. } | Self::Buffer(_) => 0,
         }
     }

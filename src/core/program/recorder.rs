@@ -409,7 +409,7 @@ impl Recorder {
                 && let KernargSource::Template { is_bound: false, bindings, blocks } = *kernargs
             {
                 *kernargs = KernargSource::Stored { bindings, address };
-                address += (blocks.len() * BLOCK_BYTES) as u64;
+                address += (blocks.count() * BLOCK_BYTES) as u64;
             }
         }
         Ok(stored)

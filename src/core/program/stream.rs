@@ -16,7 +16,7 @@
 //! one execution may be in progress between that packet and the stream's end:
 //!
 //! * executions on one queue are ordered by the barrier bit of the first and of the second packet;
-//! * executions on another queue run as packets while one is in progress ([`Bound::claim`]).
+//! * executions on another queue run as packets while one is in progress (`Bound::claim`).
 //!
 //! The steps stay valid. Executions run them as packets instead of the stream
 //!
@@ -254,7 +254,7 @@ fn write(
             Action::Dispatch(KernargSource::Stored { address, .. }) => address,
             Action::Dispatch(KernargSource::Template { blocks, .. }) => {
                 let address = bound;
-                bound += (blocks.len() * size_of::<KernargBlock>()) as u64;
+                bound += (blocks.count() * size_of::<KernargBlock>()) as u64;
                 address
             }
             _ => return None,

@@ -389,7 +389,7 @@ impl Queue {
         self.epoch.is_complete(epoch)
     }
 
-    /// Sleeps until `epoch` is complete or the device is lost, which is detected within [`LOSS_CHECK_INTERVAL`].
+    /// Sleeps until `epoch` is complete or the device is lost, which is detected within `LOSS_CHECK_INTERVAL`.
     /// Returns true if the epoch is complete. For threads that do not need its completion to be handled.
     pub fn wait_for_epoch(&self, epoch: u64) -> bool {
         while !self.is_complete(epoch) && self.failure().is_none() {

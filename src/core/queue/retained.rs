@@ -12,7 +12,7 @@ const INLINE: usize = 6;
 pub enum RetainedSet {
     /// Stored in place.
     Inline([Option<Resource>; INLINE]),
-    /// Stored in a vector that goes back to its queue ([`Self::release`]).
+    /// Stored in a vector that goes back to its queue (`Self::release`).
     Spilled(Vec<Option<Resource>>),
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! One operation under a session: the data recorded during its submission ([`packets`]), and its events ([`events`]).
+//! One operation under a session: the data recorded during its submission (`packets`), and its events (`events`).
 
 mod events;
 pub mod host;

@@ -2,15 +2,15 @@
 
 //! The doorbell watcher: one thread that polls for bare stores.
 //!
-//! A doorbell is rung by a bare store, so a thread must poll it. A queue's own processor looks at it between packets and
-//! for a while after the last one, and then parks. From then on this thread polls all doorbells together. Its intervals
-//! are a quarter of the time for which the queue that parked last has been idle, or since a thread was woken, from
-//! `SHORT` to `LONG`: a thread that wakes up each 100 us costs a tenth of a processor. A host thread that begins to wait for a signal polls once as well, so that the long
-//! intervals delay only programs that ring and never wait.
+//! A doorbell is rung by a bare store, so a thread must poll it. A queue's own processor looks at it between packets
+//! and for a while after the last one, and then parks. From then on this thread polls all doorbells together. Its
+//! intervals are a quarter of the time for which the queue that parked last has been idle, or since a thread was woken,
+//! from `SHORT` to `LONG`: a thread that wakes up each 100 us costs a tenth of a processor. A host thread that begins
+//! to wait for a signal polls once as well, so that the long intervals delay only programs that ring and never wait.
 //!
 //! The watcher also re-checks waiting threads, whose signals a kernel or the host may change by a bare store
-//! ([`Signals::need_polling`](crate::machine::signal::Signals::need_polling)), and registers of flushes. With nothing to
-//! poll it looks for kernels that run long, and without queues and waiters it sleeps until there are some.
+//! ([`Signals::need_polling`](crate::machine::signal::Signals::need_polling)), and registers of flushes. With nothing
+//! to poll it looks for kernels that run long, and without queues and waiters it sleeps until there are some.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -297,7 +297,7 @@ impl<const L: usize> Emitter<'_, L> {
         })
     }
 
-    /// Part of a source in a register, which is not to be written. The source is one that [`is_simple`].
+    /// Part of a source in a register, which is not to be written. The source `is_simple`.
     pub fn source(&mut self, src: &Src, part: u8) -> u8 {
         if src.kind == SrcKind::Vgpr {
             return self.row(src.reg, part);
