@@ -250,24 +250,13 @@ impl Machine {
         self.memory.insert(AllocationInfo::new(base, size, CPU, AgentMask::ALL).into());
     }
 
-    /// Wakes the processors of queues whose doorbell was rung. Returns true if any of them did not look at it itself.
+    /// Wakes the processors of queues whose doorbell was rung. Returns true if there were any.
     pub fn wake_rung_queues(&self) -> bool {
         let mut any = false;
         for queue in &*self.queues.read() {
             any |= queue.wake_if_rung();
         }
         any
-    }
-
-    /// True if there is something besides doorbells that changes by bare stores and that nobody but the watcher looks
-    /// at.
-    pub fn needs_polling(&self) -> bool {
-        !self.host_writes.is_empty() || self.signals.need_polling()
-    }
-
-    /// Number of queues whose doorbells nobody but the watcher looks at.
-    pub fn parked_queues(&self) -> usize {
-        self.queues.read().iter().filter(|queue| queue.is_parked()).count()
     }
 
     /// Stops or reports kernels that run long.
@@ -286,13 +275,6 @@ impl Machine {
     /// its signal may change without a call.
     pub fn watch(&self) {
         self.wake_rung_queues();
-        if self.signals.need_polling() {
-            self.watcher.wake();
-        }
-    }
-
-    /// Lets the watcher see that there is something to poll.
-    pub fn begin_polling(&self) {
         self.watcher.wake();
     }
 

@@ -16,7 +16,7 @@
 //! waiters. Both put a sequentially consistent fence in between.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering, fence};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -162,10 +162,6 @@ pub struct Signals {
     slabs: Mutex<Slabs>,
     waiters: Mutex<Vec<Waiter>>,
     waiter_count: AtomicUsize,
-    /// Number of those that see every store.
-    polling_count: AtomicUsize,
-    /// True if a kernel has had access to a signal, and so may have changed it or a mailbox.
-    reached: AtomicBool,
 }
 
 impl Signals {
@@ -239,22 +235,6 @@ impl Signals {
             offset < PAGE as u64 && offset.is_multiple_of(size_of::<AmdSignal>() as u64)
         });
         (inside || slabs.shared.contains_key(&signal.handle)) && kind(signal) != AmdSignalKind::INVALID
-    }
-
-    /// True if an allocation is memory of signals.
-    pub fn is_memory(&self, base: u64) -> bool {
-        self.slabs.lock().mappings.iter().any(|slab| slab.base() as u64 == base)
-    }
-
-    /// Remembers that a kernel has access to signals. Returns true if none had before.
-    pub fn reach(&self) -> bool {
-        !self.reached.swap(true, Ordering::SeqCst)
-    }
-
-    /// True if the condition of a waiting thread may come to hold by a bare store: any store for those that poll, an
-    /// interrupt by a kernel for the others.
-    pub fn need_polling(&self) -> bool {
-        self.polling_count.load(Ordering::SeqCst) > 0 || self.reached.load(Ordering::SeqCst) && self.waiters() > 0
     }
 
     /// True if an address is in the mailbox of signals.
@@ -431,9 +411,7 @@ impl Signals {
         let id = thread.id();
         self.waiters.lock().push(Waiter { thread, how, conditions: conditions.to_vec() });
         self.waiter_count.fetch_add(1, Ordering::Relaxed);
-        let polls = how == Waiting::Polling;
-        self.polling_count.fetch_add(usize::from(polls), Ordering::SeqCst);
-        Registration { signals: self, id, polls }
+        Registration { signals: self, id }
     }
 }
 
@@ -441,13 +419,11 @@ impl Signals {
 struct Registration<'a> {
     signals: &'a Signals,
     id: thread::ThreadId,
-    polls: bool,
 }
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.signals.waiter_count.fetch_sub(1, Ordering::Relaxed);
-        self.signals.polling_count.fetch_sub(usize::from(self.polls), Ordering::SeqCst);
         let mut waiters = self.signals.waiters.lock();
         if let Some(index) = waiters.iter().position(|waiter| waiter.thread.id() == self.id) {
             waiters.swap_remove(index);

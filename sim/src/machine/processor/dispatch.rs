@@ -13,7 +13,6 @@ use sim_wave::{Caches, Fault, FaultKind, Finding, Launch, Memory, Observers, Reg
 use crate::machine::Machine;
 use crate::machine::agent_id::AgentIndex;
 use crate::machine::code::kernel::Kernel;
-use crate::machine::memory::allocation::PAGE;
 use crate::machine::memory::caches::Cached;
 use crate::machine::memory::hdp::{self, Accesses};
 use crate::machine::memory::map::MemoryMap;
@@ -43,7 +42,6 @@ pub struct Commanded {
 
 /// The memory map as one agent sees it.
 struct AgentMemory<'a> {
-    machine: &'a Machine,
     map: &'a MemoryMap,
     accesses: Accesses<'a>,
     agent: AgentIndex,
@@ -54,10 +52,6 @@ impl Memory for AgentMemory<'_> {
     fn region(&self, address: u64) -> Option<Region> {
         let range = self.map.reachable(address).filter(|range| range.access.has(self.agent))?;
         let (readable, writable) = (!range.write_only.has(self.agent), !range.read_only.has(self.agent));
-        let signals = &self.machine.signals;
-        if range.size == PAGE as u64 && signals.is_memory(range.base) && signals.reach() {
-            self.machine.begin_polling();
-        }
         let bytes = self.accesses.flushed(&range, address)?;
         let part = self.map.parts.around(address, range.base..range.base + range.size)?;
         let bytes = bytes.start.max(part.start)..bytes.end.min(part.end);
@@ -108,7 +102,6 @@ pub fn dispatch(
     }
     let caches = machine.agents[queue.agent.0].caches.as_ref();
     let memory = AgentMemory {
-        machine,
         map: &machine.memory,
         accesses: Accesses::new(&machine.host_writes),
         agent: queue.agent,

@@ -61,7 +61,7 @@ const YIELD: Duration = Duration::from_micros(20);
 /// Sleeps of an idle processor: the first and the last, doubling in between.
 const SLEEP: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(50));
 /// Time that an idle processor polls its doorbell before the watcher takes over.
-pub const LINGER: Duration = Duration::from_millis(1);
+const LINGER: Duration = Duration::from_millis(1);
 
 /// Body of the thread of `queue`'s processor.
 pub fn run(machine: &Machine, queue: &Arc<Queue>) {
@@ -150,13 +150,9 @@ fn idle(machine: &Machine, queue: &Queue) {
         } else if let Some(caches) = caches.take() {
             caches.drain(machine.backing());
         } else {
-            if !queue.set_parked(true) {
-                machine.begin_polling();
-            }
             thread::park();
         }
     }
-    queue.set_parked(false);
     queue.set_idle(false);
 }
 

@@ -337,14 +337,9 @@ impl Executor<'_> {
         })
     }
 
-    /// Wakes threads that poll the stored word, if it is a signal's value, or all whose conditions hold, if it is a
-    /// mailbox.
+    /// Wakes threads that poll the stored word, if it is a signal's value.
     fn stored(&self, address: u64) {
-        let signals = &self.machine.signals;
-        signals.stored(signal::word_signal(address & !7));
-        if signals.is_mailbox(address) {
-            signals.recheck();
-        }
+        self.machine.signals.stored(signal::word_signal(address & !7));
     }
 
     fn wait_register(

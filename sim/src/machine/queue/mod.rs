@@ -76,8 +76,6 @@ pub struct Queue {
     pub counted_time: CountedTime,
     active: AtomicBool,
     idle: AtomicBool,
-    /// True if the idle processor has left its doorbell to the watcher.
-    parked: AtomicBool,
     stopping: AtomicBool,
     /// Watchdog of the queue's kernels.
     pub watchdog: Watchdog,
@@ -176,7 +174,6 @@ impl Queue {
             counted_time: CountedTime::default(),
             active: AtomicBool::new(true),
             idle: AtomicBool::new(false),
-            parked: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             watchdog: Watchdog::default(),
             fault: Mutex::default(),
@@ -381,23 +378,13 @@ impl Queue {
         self.idle.store(idle, Ordering::SeqCst);
     }
 
-    /// Sets if the idle processor has left its doorbell to the watcher. Returns what it was.
-    pub fn set_parked(&self, parked: bool) -> bool {
-        self.parked.swap(parked, Ordering::SeqCst)
-    }
-
-    /// True if the watcher must poll the doorbell.
-    pub fn is_parked(&self) -> bool {
-        self.parked.load(Ordering::SeqCst) && self.active()
-    }
-
-    /// Wakes the processor if it has work. Returns true if it had, and had left its doorbell to the watcher.
+    /// Wakes the processor if it has work. Returns true if it had.
     pub fn wake_if_rung(&self) -> bool {
         let wanted = self.active() && (self.rung() || self.idle.load(Ordering::SeqCst) && self.ready());
         if wanted {
             self.unpark();
         }
-        wanted && self.is_parked()
+        wanted
     }
 
     /// Wakes the processor, e.g. to check if it must stop.
