@@ -138,7 +138,7 @@ impl<'a> Batch<'a> {
         Self::of(layout, target, compiler, &number.to_string(), flags, jits, kernels.collect())
     }
 
-    /// Creates a batch of one kernel without the statements in `dropped`, for all of [`JITS`].
+    /// Creates a batch of one kernel without the statements in `dropped`, for all of `JITS`.
     ///
     /// # Errors
     /// As [`Self::new`].
