@@ -8,8 +8,8 @@
 //! reductions (`reduce`) are the same for every transport, so that results are equal bit for bit.
 //!
 //! [`rccl`] replaces the algorithms by RCCL's between processes, on GPU memory. Nothing else here knows of GPUs.
-//! `core::collectives` orders the operations behind and in front of device work. The device itself orders RCCL's where
-//! it can (`rccl/gates.rs`).
+//! `amdgpu_core::collectives` orders the operations behind and in front of device work. The device itself orders RCCL's
+//! where it can (`rccl/gates.rs`).
 
 // Messages go out through `amdgpu_ffi::messages` alone.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]

@@ -405,7 +405,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             let wave = &mut self.waves[index];
             let is_full = (index + 1) * L <= size.iter().product::<u32>() as usize;
             if cfg!(debug_assertions) {
-                // Nobody may see it.
+                // A test that sees this value has found a register that should be zero.
                 wave.v[..dispatch.kernel.registers.total()].fill(Row([0x7fa5_5aa5; L]));
             }
             match &dispatch.zeroed {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Vector registers that a wave may read before it has written all of their lanes. The others need no zeros when the
-//! wave begins, since nobody can see what they hold.
+//! wave begins, since their contents cannot be seen.
 
 use crate::check::{self, Slice};
 use crate::flow::{branch_target, falls_through, jumps_by_register};
