@@ -568,8 +568,9 @@ fn processes_signal_each_other_by_a_shared_signal() {
         let words = handle.handle.map(|word| word.to_string()).join(" ");
         let name = std::thread::current().name().unwrap().to_owned();
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        let child = child.args([&name, "--exact"]).env(HANDLE, words).stderr(std::process::Stdio::piped());
-        let child = child.spawn().unwrap();
+        child.args([&name, "--exact"]).env(HANDLE, words);
+        // The child's summary must not stand among the output of this test program.
+        let child = child.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
         wait_for(shared, 6);
         queue.submit(&barrier_and(&[], shared));
         wait_for(shared, 5);
