@@ -84,15 +84,24 @@ pub(crate) const BERT: [&str; 17] = [
     "768xf32=0.03",
 ];
 
-/// Measures all rows, and prints the table. With `writes` it also writes them to the results and into the pages.
+/// The value of `HSA_SIM_JIT` for compiled code: for AVX2 on all processors, or for what this one has.
+pub(crate) fn compiled(for_avx2: bool) -> &'static str {
+    if for_avx2 { "1,avx2" } else { "1" }
+}
+
+/// Measures all rows, and prints the table: `for_avx2` with code for AVX2 on all processors. With `writes` it also
+/// writes them to the results and into the pages.
 ///
 /// # Errors
 /// When a model does not compile or run.
-pub fn run(layout: &Layout, steps: &Steps, repeat: u32, writes: bool) -> Result<()> {
+pub fn run(layout: &Layout, steps: &Steps, repeat: u32, for_avx2: bool, writes: bool) -> Result<()> {
     let origin = Origin::now(layout, steps)?;
-    let cases = ROWS.iter().map(|row| steps.step(row.name, |step| measure(layout, step, row, repeat)));
+    let cases = ROWS.iter().map(|row| steps.step(row.name, |step| measure(layout, step, row, repeat, for_avx2)));
     let run = SimRun { origin, case: cases.collect::<Result<_>>()? };
-    println!("one thread; milliseconds of CPU time, the least of {repeat}, with times llvm-cpu in brackets\n");
+    let jit = compiled(for_avx2);
+    println!(
+        "HSA_SIM_JIT={jit}, one thread; CPU milliseconds, the least of {repeat}, with times llvm-cpu in brackets\n"
+    );
     print!("{}", pages::latest(&run));
     if writes {
         let mut sim: Sim = results::read(&layout.root, results::SIM)?;
@@ -115,7 +124,7 @@ pub fn guard(layout: &Layout, steps: &Steps) -> Result<Tally> {
         let lacks = || Error::setup(format!("{} has no model {}", results::SIM, row.name));
         let known = results.latest_by_processor().flat_map(|run| &run.case).filter(|case| case.model == row.name);
         let known: Vec<_> = known.map(ratios).collect();
-        let now = ratios(&steps.step(row.name, |step| measure(layout, step, row, 5))?);
+        let now = ratios(&steps.step(row.name, |step| measure(layout, step, row, 5, false))?);
         for (index, (way, ratio)) in now.into_iter().enumerate() {
             // The results are of code for AVX-512.
             if way.ends_with("compiled") && !has_avx512() {
@@ -163,7 +172,7 @@ fn has_avx512() -> bool {
     false
 }
 
-fn measure(layout: &Layout, step: &Step, row: &Row, repeat: u32) -> Result<SimCase> {
+fn measure(layout: &Layout, step: &Step, row: &Row, repeat: u32, for_avx2: bool) -> Result<SimCase> {
     let source = layout.root.join("benches/sim").join(row.file).with_extension("mlir");
     let call = |module| Call { module, function: "main", inputs: row.inputs.iter().map(|&of| of.to_owned()).collect() };
     let on_cpu = call(compile(layout, step, &source, Backend::Cpu)?);
@@ -172,7 +181,7 @@ fn measure(layout: &Layout, step: &Step, row: &Row, repeat: u32) -> Result<SimCa
         let target = name.parse().map_err(Error::setup)?;
         let call = call(compile(layout, step, &source, Backend::Gpu(&target))?);
         let of = |jit| time(layout, step, &call, Some((&target, jit)), repeat);
-        Ok(SimTimes { interpreted: Some(of("0")?), compiled: Some(of("1")?) })
+        Ok(SimTimes { interpreted: Some(of("0")?), compiled: Some(of(compiled(for_avx2))?) })
     });
     Ok(SimCase { model: row.name.to_owned(), llvm_cpu, gfx1100: gfx1100?, gfx942: gfx942? })
 }

@@ -14,7 +14,7 @@ use xtask_core::layout::Layout;
 use xtask_core::steps::{Step, Steps};
 
 use crate::results::processor;
-use crate::sim::{BERT, Call, TARGETS, compile, time};
+use crate::sim::{BERT, Call, TARGETS, compile, compiled, time};
 
 /// A network that the caller has imported.
 pub struct Network {
@@ -28,21 +28,24 @@ pub struct Network {
     pub modules: [PathBuf; 3],
 }
 
-/// Measures the networks, and prints the table.
+/// Measures the networks, and prints the table: `for_avx2` with code for AVX2 on all processors.
 ///
 /// # Errors
 /// When a network does not compile or run.
-pub fn run(layout: &Layout, steps: &Steps, imported: Vec<Network>, repeat: u32) -> Result<()> {
+pub fn run(layout: &Layout, steps: &Steps, imported: Vec<Network>, repeat: u32, for_avx2: bool) -> Result<()> {
     let mut networks = imported;
     for (name, (text, inputs)) in [("bert-encoder", encoder(layout)?), ("resnet50", resnet50())] {
         networks.push(steps.step(&format!("Compiling {name}"), |step| made(layout, step, name, &text, inputs))?);
     }
-    let mut text =
-        format!("{}, one thread; seconds of CPU time, the least of {repeat}\n\n| network | llvm-cpu |", processor());
+    let jit = compiled(for_avx2);
+    let mut text = format!(
+        "{}, HSA_SIM_JIT={jit}, one thread; seconds of CPU time, the least of {repeat}\n\n| network | llvm-cpu |",
+        processor()
+    );
     let columns: String = TARGETS.iter().map(|target| format!(" {target} | times llvm-cpu |")).collect();
     let _ = writeln!(text, "{columns}\n|{}", "---|".repeat(6));
     for network in &networks {
-        let [cpu, sims @ ..] = steps.step(&network.name, |step| measure(layout, step, network, repeat))?;
+        let [cpu, sims @ ..] = steps.step(&network.name, |step| measure(layout, step, network, repeat, jit))?;
         let cells: String = sims.iter().map(|sim| format!(" {sim:.3} | {:.1} |", sim / cpu)).collect();
         let _ = writeln!(text, "| {} | {cpu:.4} |{cells}", network.name);
     }
@@ -51,12 +54,12 @@ pub fn run(layout: &Layout, steps: &Steps, imported: Vec<Network>, repeat: u32) 
 }
 
 /// Seconds of the CPU backend, and of each target with compiled code.
-fn measure(layout: &Layout, step: &Step, network: &Network, repeat: u32) -> Result<[f64; 3]> {
+fn measure(layout: &Layout, step: &Step, network: &Network, repeat: u32, jit: &str) -> Result<[f64; 3]> {
     let mut times = [0.0; 3];
     for (at, (module, time_of)) in network.modules.iter().zip(&mut times).enumerate() {
         let target = at.checked_sub(1).map(|at| TARGETS[at].parse()).transpose().map_err(Error::setup)?;
         let call = Call { module: module.clone(), function: &network.function, inputs: network.inputs.clone() };
-        *time_of = 1e-3 * time(layout, step, &call, target.as_ref().map(|target| (target, "1")), repeat)?;
+        *time_of = 1e-3 * time(layout, step, &call, target.as_ref().map(|target| (target, jit)), repeat)?;
     }
     Ok(times)
 }

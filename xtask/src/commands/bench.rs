@@ -47,6 +47,9 @@ pub struct Arguments {
     /// With --sim: measures whole networks in place of kernels
     #[arg(long, requires = "sim", conflicts_with_all = ["guard", "write"])]
     networks: bool,
+    /// With --sim: compiles kernels for AVX2 where the processor has AVX-512
+    #[arg(long, requires = "sim", conflicts_with_all = ["guard", "write"])]
+    avx2: bool,
     /// Runs only the cases that match, e.g. 'dispatch*'
     #[arg(long, value_name = "GLOB", default_value = "*")]
     filter: String,
@@ -65,10 +68,10 @@ impl Arguments {
             setup::everything(layout, steps, Build::Tools)?;
             return match (self.guard, self.networks) {
                 (true, _) => conclude(bench::sim::guard(layout, steps)?),
-                (false, false) => bench::sim::run(layout, steps, self.repeat, self.write),
+                (false, false) => bench::sim::run(layout, steps, self.repeat, self.avx2, self.write),
                 (false, true) => {
                     let imported = networks::measured(layout, steps)?;
-                    bench::sim_networks::run(layout, steps, imported, self.repeat)
+                    bench::sim_networks::run(layout, steps, imported, self.repeat, self.avx2)
                 }
             };
         }
