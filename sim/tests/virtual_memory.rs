@@ -202,6 +202,36 @@ fn impossible_virtual_memory_is_refused() {
 }
 
 #[test]
+fn a_mapped_descriptor_is_for_the_listed_gpus_alone() {
+    // The second GPU's fault disables it.
+    passes_alone("a_mapped_descriptor_is_for_the_listed_gpus_alone", "gfx1100,gfx1100", || {
+        let hsa = Hsa::new();
+        hsa.handle_faults();
+        let &[gpu, owner] = hsa.gpus.as_slice() else { panic!("two GPUs") };
+        let memory = allocate(hsa.pool(owner, HSA_GLOBAL_FLAG_COARSE_GRAINED), 256).unwrap();
+        let (mut file, mut offset, mut size, mut mapped, none) = (-1, 0, 0, ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the outputs are valid places.
+        let there = unsafe {
+            assert_eq!(hsa_amd_portable_export_dmabuf(memory, 256, &mut file, &mut offset), OK);
+            let (agents, data) = (&mut { gpu }, ptr::null_mut());
+            assert_eq!(hsa_amd_interop_map_buffer(1, agents, file, 0, &mut size, &mut mapped, none, data), OK);
+            mapped.byte_add(offset as usize)
+        };
+        fill(&hsa, gpu, there, 7).unwrap();
+        assert_eq!(read(memory.cast(), 2), [7, 8]);
+        assert!(fill(&hsa, owner, there, 9).unwrap_err().contains("given no access"));
+        assert_eq!(read(memory.cast(), 2), [7, 8]);
+        // SAFETY: nothing uses the memory any more.
+        unsafe {
+            assert_eq!(hsa_amd_interop_unmap_buffer(mapped), OK);
+            assert_eq!(hsa_amd_portable_close_dmabuf(file), OK);
+        }
+        assert!(fill(&hsa, gpu, there, 9).is_err());
+        assert_eq!(free(memory), OK);
+    });
+}
+
+#[test]
 fn shared_virtual_memory_needs_no_pool() {
     passes_alone("shared_virtual_memory_needs_no_pool", "gfx1100,gfx1100,gfx1100", share_without_a_pool);
 }
@@ -285,21 +315,27 @@ fn what_cannot_be_shared_says_so() {
     let invalid = HsaStatus::ERROR_INVALID_ARGUMENT;
     let (mut file, mut offset, handle) = (-1, 0, HsaIpcHandle::default());
     let (mut size, mut mapped) = (0, ptr::null_mut());
+    let mut memory = HsaVmemAllocHandle::NULL;
     // SAFETY: the outputs are valid places; the runtime checks the rest.
     unsafe {
-        assert_eq!(hsa_amd_portable_export_dmabuf(device, 100, &mut file, &mut offset), HsaStatus::ERROR);
-        let status = hsa_amd_portable_export_dmabuf(device, 101, &mut file, &mut offset);
-        assert_eq!(status, HsaStatus::ERROR_INVALID_ALLOCATION);
         let status = hsa_amd_portable_export_dmabuf(host, 100, &mut file, &mut offset);
         assert_eq!(status, HsaStatus::ERROR_INVALID_AGENT);
         assert_eq!(file, -1);
-        assert_eq!(hsa_amd_portable_close_dmabuf(0), HsaStatus::ERROR_RESOURCE_FREE);
+        assert_eq!(hsa_amd_portable_close_dmabuf(-1), HsaStatus::ERROR_RESOURCE_FREE);
         assert_eq!(hsa_amd_ipc_memory_attach(&handle, 100, 0, ptr::null(), &mut mapped), invalid);
         assert_eq!(hsa_amd_ipc_memory_detach(device), invalid);
+        // A descriptor is for one of the two ways.
         let (agents, none) = (&mut hsa.gpu(), ptr::null_mut());
-        let status = hsa_amd_interop_map_buffer(1, agents, 3, 0, &mut size, &mut mapped, none, ptr::null_mut());
-        assert_eq!(status, invalid);
-        assert_eq!(hsa_amd_interop_unmap_buffer(device), invalid);
+        assert_eq!(hsa_amd_portable_export_dmabuf(device, 100, &mut file, &mut offset), OK);
+        let status = hsa_amd_vmem_import_shareable_handle(file, &mut memory);
+        assert_eq!(status, HsaStatus::ERROR_INCOMPATIBLE_ARGUMENTS);
+        assert_eq!(hsa_amd_portable_close_dmabuf(file), OK);
+        memory = create(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), PAGE).unwrap();
+        assert_eq!(hsa_amd_vmem_export_shareable_handle(&mut file, memory, 0), OK);
+        let status = hsa_amd_interop_map_buffer(1, agents, file, 0, &mut size, &mut mapped, none, ptr::null_mut());
+        assert_eq!(status, HsaStatus::ERROR);
+        assert_eq!(hsa_amd_portable_close_dmabuf(file), OK);
+        assert_eq!(hsa_amd_vmem_handle_release(memory), OK);
     }
     assert_eq!((free(device), free(host)), (OK, OK));
 }

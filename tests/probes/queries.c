@@ -9,7 +9,7 @@
 // expect hal.executable.format amdgcn-amd-amdhsa--gfx942: 0
 // expect no.such.category key: NOT_FOUND
 // expect amdgpu.device physical_device.count: 1
-// expect amdgpu.device dmabuf.supported: 0
+// expect amdgpu.device dmabuf.supported: 1
 // expect amdgpu.device hsa.driver_uid: 16657
 // expect amdgpu.device pci.domain: 0
 // expect amdgpu.device pci.bus: 1

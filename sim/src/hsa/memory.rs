@@ -231,9 +231,18 @@ pub unsafe extern "C" fn hsa_amd_memory_pool_free(ptr: *mut c_void) -> HsaStatus
             return Ok(());
         }
         machine.host_writes.forget(ptr.addr() as u64);
-        let removed = machine.memory.remove(ptr.addr() as u64, |range| range.from_pool);
+        let address = ptr.addr() as u64;
+        if machine.memory.find(address).is_some_and(|range| range.base == address && is_imported(range.pointer_type)) {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        let removed = machine.memory.remove(address, |range| range.from_pool);
         removed.map(drop).ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)
     })
+}
+
+/// True for memory of another process or library, which is neither freed nor given to further agents here.
+fn is_imported(pointer_type: HsaPointerType) -> bool {
+    matches!(pointer_type, HsaPointerType::IPC | HsaPointerType::GRAPHICS)
 }
 
 /// Not part of HSA. Returns the number of bytes to leave unused behind each suballocation, so that an access beyond its
@@ -304,10 +313,13 @@ pub unsafe extern "C" fn hsa_amd_agents_allow_access(
         // SAFETY: `agents` is null or the caller's `agent_count` elements, which do not change meanwhile.
         let agents = unsafe { slice(agents, agent_count as usize)? };
         let address = ptr.addr() as u64;
-        let allocated = machine
-            .memory
-            .find(address)
-            .is_some_and(|range| range.base == address && range.pointer_type != HsaPointerType::HSA_VMEM);
+        let range = machine.memory.find(address).filter(|range| range.base == address);
+        let allocated = range.is_some_and(|range| range.pointer_type != HsaPointerType::HSA_VMEM);
+        if range.is_some_and(|range| is_imported(range.pointer_type)) {
+            // Its access was given with its mapping.
+            machine.agent_mask(agents)?;
+            return Ok(());
+        }
         match machine.config.rocr {
             Release::Rocm6_2 if !allocated => Err(HsaStatus::ERROR),
             _ if !allocated => {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Memory and signals of other processes and other libraries. Memory and signals can be shared between processes; see
-//! [`ipc`]. The functions for other libraries check their arguments, and then fail with ROCR's status for a kernel
-//! driver that cannot share.
+//! Memory and signals of other processes; see [`ipc`] and [`dmabuf`].
 
 use std::ffi::{c_int, c_void};
+use std::os::fd::IntoRawFd;
 
 use hsa_abi::{HsaAgent, HsaIpcHandle, HsaSignal, HsaStatus};
 
 use super::{Out, check_signatures, guard, slice};
 use crate::machine::agent_id::{AgentMask, CPU};
 use crate::machine::lifecycle::machine;
+use crate::machine::memory::dmabuf::{self, DmaBuf};
 use crate::machine::memory::ipc;
 
 check_signatures! {
@@ -20,31 +20,60 @@ check_signatures! {
     hsa_amd_portable_export_dmabuf hsa_amd_portable_close_dmabuf
 }
 
-/// Result of an unsupported function, after the check that HSA is initialized.
-fn refuse(status: HsaStatus) -> Result<(), HsaStatus> {
-    machine()?;
-    Err(status)
-}
+/// Contents of the metadata of every DMA-BUF, none of which is from a graphics API. ROCR has as many bytes of room.
+static METADATA: [u8; 64] = [0; 64];
 
-/// Fails with `ERROR_INVALID_ARGUMENT`: no buffer of another library can be mapped.
+/// Maps the block of the DMA-BUF, which is at least the exported memory, for the listed GPUs alone. The descriptor
+/// stays the caller's. `ERROR` if it is not of device memory, `ERROR_OUT_OF_RESOURCES` for an agent that cannot access
+/// it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_interop_map_buffer(
-    _agent_count: u32,
-    _agents: *mut HsaAgent,
-    _interop_handle: c_int,
-    _flags: u32,
-    _size: *mut usize,
-    _ptr: *mut *mut c_void,
-    _metadata_size: *mut usize,
-    _metadata: *mut *const c_void,
+    agent_count: u32,
+    agents: *mut HsaAgent,
+    interop_handle: c_int,
+    flags: u32,
+    size: *mut usize,
+    ptr: *mut *mut c_void,
+    metadata_size: *mut usize,
+    metadata: *mut *const c_void,
 ) -> HsaStatus {
-    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
+    guard(|| {
+        let machine = machine()?;
+        let (size, ptr) = (Out::new(size)?, Out::new(ptr)?);
+        if agents.is_null() || flags != 0 || agent_count == 0 {
+            return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
+        }
+        // SAFETY: the caller's `agent_count` elements, which do not change meanwhile.
+        let access = machine.agent_mask(unsafe { slice(agents, agent_count as usize)? })?;
+        let buffer = DmaBuf::open(interop_handle)?;
+        let owner = machine.agents.get(buffer.owner.0).ok_or(HsaStatus::ERROR)?;
+        let mut users = machine.agents.iter().filter(|agent| access.has(agent.index));
+        if users.any(|agent| agent.index == CPU || !agent.is_linked_to(owner)) {
+            return Err(HsaStatus::ERROR_OUT_OF_RESOURCES);
+        }
+        let (base, bytes) = buffer.map(&machine.memory, access)?;
+        // SAFETY: checked for null, or here; the rest is the caller's contract.
+        unsafe {
+            size.write(bytes);
+            ptr.write(std::ptr::with_exposed_provenance_mut(base as usize));
+            if let Some(metadata_size) = metadata_size.as_mut() {
+                *metadata_size = 0;
+            }
+            if let Some(metadata) = metadata.as_mut() {
+                *metadata = METADATA.as_ptr().cast();
+            }
+        }
+        Ok(())
+    })
 }
 
-/// Fails with `ERROR_INVALID_ARGUMENT`: nothing was mapped.
+/// Succeeds where nothing is mapped, too.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hsa_amd_interop_unmap_buffer(_ptr: *mut c_void) -> HsaStatus {
-    guard(|| refuse(HsaStatus::ERROR_INVALID_ARGUMENT))
+pub unsafe extern "C" fn hsa_amd_interop_unmap_buffer(ptr: *mut c_void) -> HsaStatus {
+    guard(|| {
+        dmabuf::unmap(&machine()?.memory, ptr.addr() as u64);
+        Ok(())
+    })
 }
 
 /// Only whole allocations have a handle. [`ipc`] describes its lifetime.
@@ -129,9 +158,8 @@ pub unsafe extern "C" fn hsa_amd_ipc_signal_attach(handle: *const HsaIpcHandle, 
     })
 }
 
-/// Fails with `ERROR` for device memory (`AMD_DMABUF_SUPPORTED` is false), with
-/// `ERROR_INVALID_ALLOCATION` for a range that is not in one allocation, with `ERROR_INVALID_AGENT` for
-/// host memory.
+/// The caller owns the descriptor. `ERROR_INVALID_ALLOCATION` for a range that is not in one allocation,
+/// `ERROR_INVALID_AGENT` for host memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_amd_portable_export_dmabuf(
     ptr: *const c_void,
@@ -141,18 +169,23 @@ pub unsafe extern "C" fn hsa_amd_portable_export_dmabuf(
 ) -> HsaStatus {
     guard(|| {
         let machine = machine()?;
-        if ptr.is_null() || dmabuf.is_null() || offset.is_null() {
+        let (address, fd, offset) = (Out::new(ptr.cast_mut())?.0.addr(), Out::new(dmabuf)?, Out::new(offset)?);
+        if size == 0 {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
-        let address = ptr.addr() as u64;
-        let inside = machine.memory.find(address).filter(|range| range.base + range.size - address >= size as u64);
-        let range = inside.ok_or(HsaStatus::ERROR_INVALID_ALLOCATION)?;
-        Err(if range.owner == CPU { HsaStatus::ERROR_INVALID_AGENT } else { HsaStatus::ERROR })
+        let (descriptor, at) = dmabuf::export(&machine.ipc, &machine.memory, address as u64, size as u64)?;
+        // SAFETY: checked for null; the rest is the caller's contract.
+        unsafe {
+            fd.write(descriptor.into_raw_fd());
+            offset.write(at);
+        }
+        Ok(())
     })
 }
 
-/// Fails with `ERROR_RESOURCE_FREE`: no descriptor was exported, and the program's others are its own.
+/// Closes any descriptor of the process, before `hsa_init`, too. `ERROR_RESOURCE_FREE` for one that is not open.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hsa_amd_portable_close_dmabuf(_dmabuf: c_int) -> HsaStatus {
-    guard(|| refuse(HsaStatus::ERROR_RESOURCE_FREE))
+pub unsafe extern "C" fn hsa_amd_portable_close_dmabuf(dmabuf: c_int) -> HsaStatus {
+    // SAFETY: the caller's descriptor; a bad one makes the call fail.
+    guard(|| if unsafe { libc::close(dmabuf) } == 0 { Ok(()) } else { Err(HsaStatus::ERROR_RESOURCE_FREE) })
 }

@@ -132,11 +132,11 @@ pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *m
                 HsaSystemInfo::AMD_BUILD_VERSION => {
                     value.put(concat!("hsa-sim ", env!("CARGO_PKG_VERSION"), "\0").as_ptr());
                 }
-                HsaSystemInfo::AMD_SVM_SUPPORTED => value.put(true),
-                HsaSystemInfo::AMD_VIRTUAL_MEM_API_SUPPORTED => value.put(true),
+                HsaSystemInfo::AMD_SVM_SUPPORTED
+                | HsaSystemInfo::AMD_DMABUF_SUPPORTED
+                | HsaSystemInfo::AMD_VIRTUAL_MEM_API_SUPPORTED => value.put(true),
                 HsaSystemInfo::AMD_SVM_ACCESSIBLE_BY_DEFAULT
                 | HsaSystemInfo::AMD_MWAITX_ENABLED
-                | HsaSystemInfo::AMD_DMABUF_SUPPORTED
                 | HsaSystemInfo::AMD_XNACK_ENABLED => value.put(false),
                 HsaSystemInfo::AMD_EXT_VERSION_MAJOR => value.put(1_u16),
                 HsaSystemInfo::AMD_EXT_VERSION_MINOR => value.put(extension_minor),

@@ -6,6 +6,7 @@
 mod code;
 #[path = "../common/mod.rs"]
 mod common;
+mod dmabuf;
 mod environment;
 mod hip;
 mod memory;

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 const PAGE: &str = include_str!("../../../docs/sim/rocr.md");
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 8] = [
     ("code", include_str!("code.rs")),
+    ("dmabuf", include_str!("dmabuf.rs")),
     ("environment", include_str!("environment.rs")),
     ("hip", include_str!("hip.rs")),
     ("memory", include_str!("memory.rs")),

@@ -2,13 +2,18 @@
 
 //! Memory of other processes (`hsa_amd_ipc_memory_*`), and pages for signals of several processes.
 //!
-//! Allocations are private memory of their process. The first handle of an allocation moves its bytes to an anonymous
-//! file, which is mapped at the same addresses, while no dispatch runs. A handle names the file by its process and its
-//! descriptor there, so that it lasts as long as the allocation. Another process opens the file through `/proc`. The
-//! page of a signal is such a file from the beginning.
+//! Allocations are private memory of their process. The first handle or DMA-BUF of an allocation moves its bytes to an
+//! anonymous file, which is mapped at the same addresses, while no dispatch runs. A handle names the file by its
+//! process and its descriptor there, so that it lasts as long as the allocation. Another process opens the file through
+//! `/proc`. The page of a signal is such a file from the beginning.
+//!
+//! ROCR allocates device memory in blocks of [`DEVICE_BLOCK`] bytes, which small allocations share. The file is as
+//! large as the block, and a small allocation is at its end, so that a program that ignores its offset reads other
+//! bytes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -23,9 +28,45 @@ use crate::machine::agent_id::{AgentIndex, AgentMask, CPU};
 use crate::machine::memory::allocation::{Allocation, AllocationInfo, DEVICE_BLOCK, Mapping, PAGE};
 use crate::machine::memory::map::{MemoryMap, OnFree};
 
-/// Files of the allocations that have a handle, by address. The lock is taken before that of running dispatches.
+/// Beginning of the names of allocations' files, as `/proc` shows them. Owner and flags of the allocation follow.
+pub const FILE_NAME: &str = "hsa-sim-memory";
+
+/// File of an allocation, and the allocation's offset in it.
+#[derive(Debug)]
+pub struct SharedFile {
+    /// The file, of whole blocks.
+    pub file: File,
+    /// Bytes in front of the allocation.
+    pub offset: u64,
+}
+
+/// Files of the allocations that have a handle or a DMA-BUF, by address. The lock is taken before that of running
+/// dispatches.
 #[derive(Debug, Default)]
-pub struct SharedFiles(Mutex<BTreeMap<u64, File>>);
+pub struct SharedFiles(Mutex<BTreeMap<u64, SharedFile>>);
+
+impl SharedFiles {
+    /// Calls `use_file` with the file of the allocation `range`, which is moved there before if it was in none.
+    pub fn with_file<T>(
+        &self,
+        memory: &MemoryMap,
+        range: &AllocationInfo,
+        use_file: impl FnOnce(&SharedFile) -> Result<T, HsaStatus>,
+    ) -> Result<T, HsaStatus> {
+        let mut files = self.0.lock();
+        let file = match files.entry(range.base) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let file = memory.at_rest(|| move_to_file(range));
+                let file = entry.insert(file.map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?);
+                // Other processes write it, unseen.
+                memory.unwritten.forget(range.base);
+                file
+            }
+        };
+        use_file(file)
+    }
+}
 
 impl OnFree for SharedFiles {
     /// Forgets an allocation. Its handles are invalid from now on.
@@ -43,6 +84,8 @@ struct Name {
     size: u64,
     owner: u32,
     global_flags: u32,
+    /// Offset in the file, in pages.
+    offset: u32,
 }
 
 impl Name {
@@ -51,21 +94,28 @@ impl Name {
         let high = |word: u64| (word >> 32) as u32;
         let (inode, size) = (self.inode, self.size);
         let place = self.owner | self.global_flags << 16;
-        HsaIpcHandle { handle: [self.process, self.fd, low(inode), high(inode), low(size), high(size), place, 0] }
+        HsaIpcHandle {
+            handle: [self.process, self.fd, low(inode), high(inode), low(size), high(size), place, self.offset],
+        }
     }
 
     fn of(handle: &HsaIpcHandle) -> Self {
-        let [process, fd, inode, inode_high, size, size_high, place, _] = handle.handle;
+        let [process, fd, inode, inode_high, size, size_high, place, offset] = handle.handle;
         let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let (inode, size) = (word(inode, inode_high), word(size, size_high));
-        Self { process, fd, inode, size, owner: place & 0xffff, global_flags: place >> 16 }
+        Self { process, fd, inode, size, owner: place & 0xffff, global_flags: place >> 16, offset }
     }
 
-    /// Name of a file of this process.
+    /// Name of the whole file of a signal's page in this process.
     fn new(file: &File, size: u64, owner: AgentIndex, global_flags: u32) -> Result<Self, HsaStatus> {
         let inode = file.metadata().map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?.ino();
         let (process, fd, owner) = (std::process::id(), file.as_raw_fd() as u32, owner.0 as u32);
-        Ok(Self { process, fd, inode, size, owner, global_flags })
+        Ok(Self { process, fd, inode, size, owner, global_flags, offset: 0 })
+    }
+
+    /// Bytes of the file in front of the allocation.
+    fn file_offset(&self) -> u64 {
+        u64::from(self.offset) * PAGE as u64
     }
 
     /// Opens the file, if it is still there.
@@ -74,7 +124,8 @@ impl Name {
         let path = format!("/proc/{}/fd/{}", self.process, self.fd);
         let file = fs::OpenOptions::new().read(true).write(true).open(path).map_err(invalid)?;
         let there = file.metadata().map_err(invalid)?;
-        let is_same = there.ino() == self.inode && there.len() == self.size.next_multiple_of(PAGE as u64);
+        let end = self.size.next_multiple_of(PAGE as u64).checked_add(self.file_offset());
+        let is_same = there.ino() == self.inode && end.is_some_and(|end| end <= there.len());
         if is_same { Ok(file) } else { Err(HsaStatus::ERROR_INVALID_ARGUMENT) }
     }
 }
@@ -87,21 +138,17 @@ pub fn create(files: &SharedFiles, memory: &MemoryMap, base: u64, size: usize) -
     if range.pointer_type != HsaPointerType::HSA || !is_whole {
         return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
     }
-    let mut files = files.0.lock();
-    let file = match files.entry(base) {
-        Entry::Occupied(entry) => entry.into_mut(),
-        Entry::Vacant(entry) => {
-            let file = memory.at_rest(|| move_to_file(base, range.size));
-            entry.insert(file.map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)?)
-        }
-    };
-    Ok(Name::new(file, range.size, range.owner, range.global_flags)?.handle())
+    files.with_file(memory, &range, |SharedFile { file, offset }| {
+        let name = Name::new(file, range.size, range.owner, range.global_flags)?;
+        Ok(Name { offset: (offset / PAGE as u64) as u32, ..name }.handle())
+    })
 }
 
-/// An anonymous file of `bytes` zeros.
-fn anonymous_file(bytes: u64) -> io::Result<File> {
+/// An anonymous file of `bytes` zeros, which `/proc` shows as `name`.
+fn anonymous_file(name: &str, bytes: u64) -> io::Result<File> {
+    let name = CString::new(name)?;
     // SAFETY: the name is a C string.
-    let fd = unsafe { libc::memfd_create(c"hsa-sim-ipc".as_ptr(), libc::MFD_CLOEXEC) };
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -112,18 +159,23 @@ fn anonymous_file(bytes: u64) -> io::Result<File> {
 }
 
 /// Moves private memory to a file that is mapped in its place.
-fn move_to_file(base: u64, size: u64) -> io::Result<File> {
-    let bytes = size.next_multiple_of(PAGE as u64);
-    let file = anonymous_file(bytes)?;
+fn move_to_file(range: &AllocationInfo) -> io::Result<SharedFile> {
+    let bytes = range.size.next_multiple_of(PAGE as u64);
+    let is_in_block = range.owner != CPU && !range.executable;
+    let file_bytes = if is_in_block { bytes.next_multiple_of(DEVICE_BLOCK as u64) } else { bytes };
+    let offset = if file_bytes == DEVICE_BLOCK as u64 { file_bytes - bytes } else { 0 };
+    let name = format!("{FILE_NAME}-{}-{}", range.owner.0, range.global_flags);
+    let file = anonymous_file(&name, file_bytes)?;
     // SAFETY: these are the pages of an allocation, which stays while its owner makes a handle.
-    let contents = unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance(base as usize), bytes as usize) };
-    file.write_all_at(contents, 0)?;
-    map_at(base, bytes, &file)?;
-    Ok(file)
+    let contents =
+        unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance(range.base as usize), bytes as usize) };
+    file.write_all_at(contents, offset)?;
+    map_at(range.base, bytes, &file, offset)?;
+    Ok(SharedFile { file, offset })
 }
 
-/// Maps a file in place of the pages at `base`.
-fn map_at(base: u64, bytes: u64, file: &File) -> io::Result<()> {
+/// Maps a file from `offset` on in place of the pages at `base`.
+pub fn map_at(base: u64, bytes: u64, file: &File, offset: u64) -> io::Result<()> {
     // SAFETY: the range is part of a mapping that the caller owns, and the file has as many bytes.
     let mapped = unsafe {
         libc::mmap(
@@ -132,7 +184,7 @@ fn map_at(base: u64, bytes: u64, file: &File) -> io::Result<()> {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_FIXED,
             file.as_raw_fd(),
-            0,
+            offset as libc::off_t,
         )
     };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -158,7 +210,7 @@ pub fn attach(
     let out_of_resources = |_: io::Error| HsaStatus::ERROR_OUT_OF_RESOURCES;
     let mapping = Mapping::reserve(bytes as usize, alignment, None).map_err(out_of_resources)?;
     let base = mapping.base() as u64;
-    map_at(base, bytes, &file).map_err(out_of_resources)?;
+    map_at(base, bytes, &file, name.file_offset()).map_err(out_of_resources)?;
     let info = AllocationInfo {
         global_flags: if name.global_flags == 0 { HSA_GLOBAL_FLAG_COARSE_GRAINED } else { name.global_flags },
         pointer_type: HsaPointerType::IPC,
@@ -184,13 +236,13 @@ pub struct SharedPage {
 impl SharedPage {
     /// A page of zeros.
     pub fn new() -> io::Result<Self> {
-        Self::map(anonymous_file(PAGE as u64)?)
+        Self::map(anonymous_file("hsa-sim-signal", PAGE as u64)?)
     }
 
     /// The page that a handle names.
     pub fn open(handle: &HsaIpcHandle) -> Result<Self, HsaStatus> {
         let name = Name::of(handle);
-        if name.size != PAGE as u64 || name.owner != CPU.0 as u32 {
+        if name.size != PAGE as u64 || name.owner != CPU.0 as u32 || name.offset != 0 {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
         Self::map(name.open()?).map_err(|_| HsaStatus::ERROR_OUT_OF_RESOURCES)
@@ -198,7 +250,7 @@ impl SharedPage {
 
     fn map(file: File) -> io::Result<Self> {
         let mapping = Mapping::reserve(PAGE, PAGE, None)?;
-        map_at(mapping.base() as u64, PAGE as u64, &file)?;
+        map_at(mapping.base() as u64, PAGE as u64, &file, 0)?;
         Ok(Self { mapping, file })
     }
 

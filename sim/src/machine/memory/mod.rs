@@ -5,6 +5,7 @@
 pub mod allocation;
 pub mod cache;
 pub mod caches;
+pub mod dmabuf;
 pub mod hdp;
 pub mod ipc;
 pub mod map;
