@@ -11,6 +11,7 @@ use std::process::Command;
 
 use crate::error::{Context, Error, Result};
 use crate::layout::Layout;
+use crate::setup::lock;
 use crate::steps::{Step, Steps};
 
 use super::suites::Suite;
@@ -19,6 +20,10 @@ use super::suites::Suite;
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Folders at the top of a system that are links into `usr`.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
+/// Folder of libraries in the root.
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// Libraries with several implementations. Debian's installer adds the link from [`LIBRARIES`] to the one in a folder.
+const ALTERNATIVES: [(&str, &str); 2] = [("blas", "libblas.so.3"), ("lapack", "liblapack.so.3")];
 
 /// A release of HIP, with the Debian that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -162,11 +167,12 @@ pub fn ensure(layout: &Layout, steps: &Steps, hip: Hip, set: Set) -> Result<()> 
             hip.name()
         )));
     }
+    let _lock = lock::take(layout, steps)?;
     let packages = [hip.always(), hip.packages(set)].concat();
     let stamp = home.join(set.name());
     let wanted = packages.join("\n");
     if fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
-        return Ok(());
+        return furnish(&folder(layout, hip));
     }
     steps.step(&format!("Debian's packages of ROCm ({})", set.name()), |step| {
         let apt = Apt::prepare(&home, hip, step)?;
@@ -298,8 +304,14 @@ fn furnish(root: &Path) -> Result<()> {
     let shown = || format!("furnishing {}", root.display());
     for name in MERGED {
         let link = root.join(name);
-        if !link.exists() {
+        if fs::symlink_metadata(&link).is_err() {
             symlink(format!("usr/{name}"), link).context(shown)?;
+        }
+    }
+    for (folder, name) in ALTERNATIVES {
+        let (target, link) = (Path::new(folder).join(name), root.join(LIBRARIES).join(name));
+        if root.join(LIBRARIES).join(&target).exists() && !link.is_symlink() {
+            symlink(target, link).context(shown)?;
         }
     }
     for folder in ["dev", "sys/module/amdgpu", "var"] {
@@ -320,6 +332,21 @@ fn megabytes(folder: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_root_gets_the_links_of_debians_installer_once() {
+        let root = std::env::temp_dir().join(format!("xtask-root-{}", std::process::id()));
+        let blas = root.join(LIBRARIES).join("blas");
+        fs::create_dir_all(&blas).unwrap();
+        fs::write(blas.join("libblas.so.3"), "blas").unwrap();
+        for _ in 0..2 {
+            furnish(&root).unwrap();
+            assert_eq!(fs::read_to_string(root.join("lib/x86_64-linux-gnu/libblas.so.3")).unwrap(), "blas");
+            assert!(!root.join(LIBRARIES).join("liblapack.so.3").exists());
+            assert_eq!(fs::read_to_string(root.join("sys/module/amdgpu/initstate")).unwrap(), "live\n");
+        }
+        fs::remove_dir_all(root).unwrap();
+    }
 
     #[test]
     fn mirrors_of_updates_and_of_others_are_left_out() {

@@ -7,7 +7,7 @@ mod cmake;
 mod debian;
 mod fresh;
 mod hsa_headers;
-mod lock;
+pub mod lock;
 mod packages;
 mod python;
 mod rust_src;
