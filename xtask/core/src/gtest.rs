@@ -35,6 +35,7 @@ pub struct Report {
     pub cases: Vec<(String, Outcome)>,
     /// Times of the cases that print one.
     pub times: BTreeMap<String, Duration>,
+    announced: Option<usize>,
     running: Option<Running>,
 }
 
@@ -47,10 +48,15 @@ impl Report {
     /// Parses one more line of the program's output.
     pub fn line(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("[ RUN      ] ") {
-            self.running = Some(Running { name: name.to_owned(), text: Vec::new() });
+            self.begin(name);
             return;
         }
-        let Some(running) = &mut self.running else { return };
+        let Some(running) = &mut self.running else {
+            if let Some(count) = announced(line) {
+                self.announce(count);
+            }
+            return;
+        };
         // The tag can follow output of the case that did not end its line.
         let end = ["[       OK ] ", "[  FAILED  ] ", "[  SKIPPED ] "].into_iter().find_map(|tag| {
             let (before, after) = line.split_once(tag)?;
@@ -74,6 +80,21 @@ impl Report {
         self.end_case(outcome);
     }
 
+    /// Notes how many cases the program will run.
+    pub fn announce(&mut self, count: usize) {
+        self.announced = Some(count);
+    }
+
+    /// Notes the case under way.
+    pub fn begin(&mut self, name: &str) {
+        self.running = Some(Running { name: name.to_owned(), text: Vec::new() });
+    }
+
+    /// True if as many cases have ended as the program said it would run.
+    pub fn is_complete(&self) -> bool {
+        self.running.is_none() && self.announced == Some(self.cases.len())
+    }
+
     /// Adds the cases of `listed` that did not end: the case under way failed of `how` (e.g. "signal 11"), the others
     /// were not run. To be called once, after the program's end.
     pub fn finish(&mut self, listed: &[String], how: &str) {
@@ -95,11 +116,17 @@ impl Report {
         self.running = None;
     }
 
-    fn end_case(&mut self, outcome: Outcome) {
+    /// Adds the case under way, if there is one.
+    pub fn end_case(&mut self, outcome: Outcome) {
         if let Some(running) = self.running.take() {
             self.cases.push((running.name, outcome));
         }
     }
+}
+
+/// Parses the number of cases in `[==========] Running 3 tests from 2 test suites.`.
+fn announced(line: &str) -> Option<usize> {
+    line.strip_prefix("[==========] Running ")?.split(' ').next()?.parse().ok()
 }
 
 /// Parses the time in `… (12 ms)`.
@@ -187,6 +214,21 @@ mod tests {
             Outcome::Failed("boom\nthe program ended in this case: signal 11 (SIGSEGV)".into())
         );
         assert_eq!(report.cases[2].1, Outcome::NotRun("signal 11 (SIGSEGV) in A.Two".into()));
+    }
+
+    #[test]
+    fn a_report_is_complete_when_all_announced_cases_have_ended() {
+        let mut report = report("[==========] Running 2 tests from 1 test suite.\n[ RUN      ] A.One\n");
+        assert!(!report.is_complete());
+        report.line("[       OK ] A.One (0 ms)");
+        assert!(!report.is_complete());
+        report.line("[ RUN      ] A.Two");
+        report.line("[  FAILED  ] A.Two (0 ms)");
+        assert!(report.is_complete());
+        let mut none = self::report("Note: Google Test filter = x\n");
+        assert!(!none.is_complete());
+        none.line("[==========] Running 0 tests from 0 test suites.");
+        assert!(none.is_complete());
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! `cargo xtask rocm`: programs of ROCm on the sim, and the tests that AMD has compiled for its libraries. The programs
 //! are Debian's, in a root of their own, in which the sim takes the place of ROCR.
 
+mod program;
 mod root;
 mod suites;
+mod thrust;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -4,32 +4,20 @@
 
 use std::fmt;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::error::{Context, Error, Result};
-use crate::gtest::{self, Outcome, Report};
-use crate::hsa::limit_kernels;
+use crate::gtest::Outcome;
 use crate::junit::Verdict;
 use crate::layout::Layout;
-use crate::process::{self, Ended};
 use crate::setup;
-use crate::steps::{Step, Steps};
+use crate::steps::Steps;
 use crate::tally::Tally;
 use crate::target::Target;
 
+use super::program::Run;
 use super::root::{self, Hip, Set};
-
-/// A program that prints nothing for this long hangs.
-const SILENCE: Duration = Duration::from_secs(600);
-/// Time limit of a kernel, unless the user sets one. It is shorter than [`SILENCE`], so that the sim names the kernel.
-const KERNEL_LIMIT: Duration = Duration::from_secs(500);
-/// SIGXCPU, the signal to a program that has used up its CPU time.
-const OUT_OF_TIME: i32 = 24;
-/// Starts a program, which the kernel stops after some seconds of CPU time: sh -c LIMITED SECONDS PROGRAM...
-const LIMITED: &str = "ulimit -c 0 && ulimit -S -t \"$0\" && exec \"$@\"";
 
 /// Programs of rocRAND that `cargo xtask test --all` runs: those that take less than a second.
 const SAMPLE: [&str; 10] = [
@@ -92,20 +80,6 @@ impl fmt::Display for Suite {
     }
 }
 
-/// One program of a suite, with the filter of its cases.
-struct Run<'a> {
-    suite: Suite,
-    hip: Hip,
-    target: &'a Target,
-    /// Folder of the suite's programs, below the root.
-    folder: &'a Path,
-    program: &'a str,
-    /// GoogleTest filter.
-    filter: &'a str,
-    /// The program is stopped after this CPU time, and the rest of its cases is skipped.
-    limit: Option<Duration>,
-}
-
 /// Runs the cases of a suite that match the GoogleTest filter `filter`, each program for `limit` of CPU
 /// time at most.
 ///
@@ -164,7 +138,7 @@ fn prepare(layout: &Layout, steps: &Steps, hip: Hip, suite: Suite) -> Result<Pat
 fn run(layout: &Layout, steps: &Steps, run: &Run) -> Result<Tally> {
     let name = format!("{} on {}: {}", run.suite, run.target.agents(), run.program);
     let start = Instant::now();
-    let (report, is_late) = steps.step(&name, |step| execute(layout, step, run))?;
+    let (report, is_late) = steps.step(&name, |step| run.execute(layout, step))?;
     let mut tally = Tally::default();
     for (case, outcome) in &report.cases {
         let verdict = match outcome {
@@ -191,43 +165,4 @@ fn run(layout: &Layout, steps: &Steps, run: &Run) -> Result<Tally> {
     let end = if is_late { ", stopped at its limit" } else { "" };
     println!("{:40} {tally} ({:.1} s{end})", run.program, start.elapsed().as_secs_f64());
     Ok(tally)
-}
-
-/// Runs a program to its end or to its limit. Returns its cases, and true if it was stopped at its limit.
-fn execute(layout: &Layout, step: &Step, run: &Run) -> Result<(Report, bool)> {
-    let command = |limit: Option<Duration>| -> Command {
-        let mut command = super::enter(layout, run.hip, run.target, Path::new("/tmp"));
-        limit_kernels(&mut command, KERNEL_LIMIT);
-        // rocBLAS's tests do not print the cases that passed, unless told to.
-        command.env("GTEST_LISTENER", "PASS_LINE_IN_LOG");
-        if let Some(limit) = limit {
-            command.args(["sh", "-c", LIMITED, &limit.as_secs().to_string()]);
-        }
-        command.arg(Path::new("/").join(run.folder).join(run.program));
-        command.arg(format!("--gtest_filter={}", run.filter));
-        command
-    };
-    let mut list = command(None);
-    list.arg("--gtest_list_tests");
-    let mut listed = gtest::listed(&String::from_utf8_lossy(&step.capture(list)?));
-    // GoogleTest lists the cases that their authors have switched off, and does not run them.
-    listed.retain(|name| !name.split(['.', '/']).any(|part| part.starts_with("DISABLED_")));
-    let mut report = Report::default();
-    if listed.is_empty() {
-        return Ok((report, false));
-    }
-    let mut command = command(run.limit);
-    command.arg("--gtest_color=no");
-    let ended = step.follow(command, Some(run.limit.map_or(SILENCE, |limit| limit + SILENCE)), |line| {
-        report.line(line);
-    })?;
-    let (how, is_late) = match ended {
-        Ended::Exit(status) => (process::describe(status), status.signal() == Some(OUT_OF_TIME)),
-        Ended::Silent => (format!("no output for {} s, killed", SILENCE.as_secs()), false),
-    };
-    if is_late {
-        report.interrupt();
-    }
-    report.finish(&listed, &how);
-    Ok((report, is_late))
 }
