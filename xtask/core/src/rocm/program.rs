@@ -57,7 +57,7 @@ impl Run<'_> {
     /// # Errors
     /// When the program does not start.
     pub fn execute(&self, layout: &Layout, step: &Step) -> Result<(Report, bool)> {
-        if self.suite == Suite::Rocthrust && self.hip == Hip::V6_4 {
+        if self.suite == Suite::Rocthrust {
             return self.execute_thrust(layout, step);
         }
         let filter = format!("--gtest_filter={}", self.filter);

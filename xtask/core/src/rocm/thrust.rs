@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-//! Parser for the output of Thrust's own test programs. rocThrust 6.4 has these, and not GoogleTest's.
+//! Parser for the output of Thrust's own test programs. rocThrust has these, and not GoogleTest's.
 
 use crate::glob;
 use crate::gtest::{Outcome, Report, Skip};
