@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use amdgpu_rs::device_address;
 use amdgpu_rs::ffi::{Allocator, Code, HalRef, Result, iree, raw, status};
-use support::{BufferRef, Rig, map_fill, map_read, params, wait};
+use support::{BufferRef, Rig, SemaphoreRef, map_fill, map_read, params, wait};
 
 const TRANSFER: u32 = raw::IREE_HAL_BUFFER_USAGE_TRANSFER;
 const MAPPED: u32 = TRANSFER | raw::IREE_HAL_BUFFER_USAGE_MAPPING;
@@ -123,14 +123,20 @@ fn what_no_pool_can_give_is_refused_before_anything_happens() {
     assert_eq!(done.borrow().query().unwrap(), 0);
 }
 
+/// All memory of a [`small_pool`], an allocation that waits for it, and the semaphore that this one signals.
+fn full_and_waiting(rig: &Rig, pool: &PoolRef) -> (BufferRef, BufferRef, SemaphoreRef) {
+    let params = params(DEVICE, TRANSFER);
+    let first = allocated(rig, pool.as_ptr(), params, 4096);
+    let done = rig.semaphore();
+    let second = rig.alloca_of(params, pool.as_ptr(), 1, (&[], &[(&done, 1)]), (4096, MAY_WAIT)).unwrap();
+    (first, second, done)
+}
+
 #[test]
 fn an_allocation_waits_for_its_pools_next_release() {
     let rig = Rig::new();
     let pool = small_pool(&rig);
-    let params = params(DEVICE, TRANSFER);
-    let first = allocated(&rig, pool.as_ptr(), params, 4096);
-    let done = rig.semaphore();
-    let second = rig.alloca_of(params, pool.as_ptr(), 1, (&[], &[(&done, 1)]), (4096, MAY_WAIT)).unwrap();
+    let (first, second, done) = full_and_waiting(&rig, &pool);
     assert_eq!(done.borrow().query().unwrap(), 0);
     assert_eq!(address(&second, 0).unwrap_err().code(), Code::FAILED_PRECONDITION, "it has no memory yet");
     let start = address(&first, 0).unwrap();
@@ -144,10 +150,7 @@ fn an_allocation_waits_for_its_pools_next_release() {
 fn an_allocation_that_waits_when_the_device_goes_is_cancelled() {
     let rig = Rig::new();
     let pool = small_pool(&rig);
-    let params = params(DEVICE, TRANSFER);
-    let first = allocated(&rig, pool.as_ptr(), params, 4096);
-    let done = rig.semaphore();
-    let second = rig.alloca_of(params, pool.as_ptr(), 1, (&[], &[(&done, 1)]), (4096, MAY_WAIT)).unwrap();
+    let (first, second, done) = full_and_waiting(&rig, &pool);
     // The pool's notification needs its proactor.
     let proactors = rig.proactors.clone();
     drop(rig);

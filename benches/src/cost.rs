@@ -8,7 +8,9 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 use std::path::Path;
 
+use super::results::{GpuCase, GpuWork};
 use super::{Options, check, follow, programs};
+use xtask_core::cts::CommandBufferMode;
 use xtask_core::error::Result;
 use xtask_core::layout::Layout;
 use xtask_core::steps::{Step, Steps};
@@ -43,6 +45,22 @@ struct Row {
     counts: [Option<f64>; KINDS.len()],
 }
 
+impl Row {
+    fn case(&self) -> GpuCase {
+        let of = |name: &str| KINDS.iter().position(|(known, ..)| *known == name).and_then(|kind| self.counts[kind]);
+        let sum = |names: &[&str]| names.iter().filter_map(|name| of(name)).sum();
+        GpuCase {
+            name: self.case.clone(),
+            packets: sum(&["dispatch_packets", "barrier_packets", "barrier_value_packets", "pm4_ib_packets"]),
+            pm4_commands: sum(&["pm4_commands"]),
+            barrier_bits: sum(&["barrier_bits"]),
+            system_acquires: sum(&["acquires_system"]),
+            system_releases: sum(&["releases_system"]),
+            interrupts: sum(&["interrupts"]),
+        }
+    }
+}
+
 /// Parsed output of one driver's process so far.
 #[derive(Default)]
 struct Output {
@@ -50,6 +68,24 @@ struct Output {
     /// Cases that the driver refuses, with the reasons.
     refusals: Vec<(String, String)>,
     other: Vec<String>,
+}
+
+/// Counts of both drivers. Set-up must have built the program.
+///
+/// # Errors
+/// When a case fails or none matches.
+pub fn work(layout: &Layout, steps: &Steps, options: &Options) -> Result<Vec<GpuWork>> {
+    let folder = programs::ensure(layout, steps, options.target)?;
+    let of_driver = |name: &&str| {
+        let output = steps.step("Counting", |step| count(layout, step, options, &folder, name))?;
+        let case = output.rows.iter().map(Row::case).collect();
+        Ok(GpuWork {
+            driver: (*name).to_owned(),
+            pm4: options.command_buffer_mode == Some(CommandBufferMode::Pm4),
+            case,
+        })
+    };
+    options.drivers.names().iter().map(of_driver).collect()
 }
 
 /// Counts and prints the table. Set-up must have built the program.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use super::results::{self, Case, Host, Kind, Origin, Run, Sim, SimCase, SimRun, SimTimes};
+use super::results::{self, Case, GpuCase, Host, Kind, Origin, Run, Sim, SimCase, SimRun, SimTimes};
 use super::{DEFAULT_TARGET, GOAL, geometric_mean};
 use xtask_core::error::{Context, Error, Result};
 
@@ -54,6 +54,8 @@ fn sections(root: &Path) -> Result<Vec<Section>> {
         Section { page: costs, name: "means", text: host.means() },
         Section { page: costs, name: "floor", text: host.floors() },
         Section { page: costs, name: "streams", text: host.streams() },
+        Section { page: costs, name: "gpu-work", text: host.gpu_work() },
+        Section { page: "docs/using/profiling.md", name: "cost", text: host.profiled() },
         Section { page: speed, name: "latest", text: latest(sim.latest()?) },
         Section { page: speed, name: "history", text: history(&sim) },
         Section { page: glance, name: "host", text: host.glance() },
@@ -224,6 +226,40 @@ impl Host {
         table(&strings(["case", "instructions, `aql`", "`pm4`", "wall time, `aql`", "`pm4`"]), rows)
     }
 
+    /// Work of the GPU for a whole execution of a command buffer.
+    fn gpu_work(&self) -> String {
+        let works = |name: &str| {
+            let works = self.gpu.iter().filter_map(|work| {
+                let case = work.case.iter().find(|case| case.name == name)?;
+                let driver = if work.driver == "amdgpu_rs" { "this driver" } else { "C driver" };
+                Some((format!("{driver}, {}", code(if work.pm4 { "pm4" } else { "aql" })), case))
+            });
+            works.collect::<Vec<_>>()
+        };
+        let names = self.gpu.first().into_iter().flat_map(|work| &work.case).map(|case| case.name.as_str());
+        let rows = names.flat_map(|name| {
+            let rows = works(name).into_iter().enumerate().map(|(index, (driver, case))| {
+                let name = if index == 0 { code(name.trim_end_matches("/submit")) } else { String::new() };
+                [vec![name, driver], case.of_execution()].concat()
+            });
+            rows.collect::<Vec<_>>()
+        });
+        let counts = ["packets", "PM4 commands", "barrier bits", "system acquires", "system releases", "interrupts"];
+        table(&[strings(["execution", "driver"]), strings(counts)].concat(), rows)
+    }
+
+    /// Instructions under profiles.
+    fn profiled(&self) -> String {
+        let counted = self.runs(Kind::Instructions, false).next();
+        let without = ["dispatch/submit", "alloca/submit", "replay/static/10/submit"];
+        let cases = without.iter().filter_map(|name| counted?.get(name)).chain(&self.profiled);
+        let rows = cases.map(|case| {
+            let figure = |value: Option<f64>| value.map_or_else(|| "refused".to_owned(), |value| format!("{value:.0}"));
+            vec![code(&case.name), figure(case.ours), figure(case.c)]
+        });
+        table(&strings(["case", "this driver", "C driver"]), rows)
+    }
+
     fn glance(&self) -> String {
         let walls = self.walls();
         let range = |is_taken: fn(&str) -> bool| {
@@ -262,6 +298,26 @@ impl Host {
         let slower = if slower.is_empty() { "none".to_owned() } else { slower.join(", ") };
         let _ = writeln!(text, "\nSlower than in the C driver in each run on {DEFAULT_TARGET}: {slower}.");
         text
+    }
+}
+
+impl GpuCase {
+    /// Counts for all dispatches of the command buffer, whose number is in the name. Counts of 0 are left out.
+    fn of_execution(&self) -> Vec<String> {
+        let dispatches = self.name.split('/').find_map(|part| part.parse().ok()).unwrap_or(1.0);
+        let counts = [
+            self.packets,
+            self.pm4_commands,
+            self.barrier_bits,
+            self.system_acquires,
+            self.system_releases,
+            self.interrupts,
+        ];
+        let shown = counts.map(|count| {
+            let count = count * dispatches;
+            if count < 0.05 { String::new() } else { format!("{count:.1}").trim_end_matches(".0").to_owned() }
+        });
+        shown.into()
     }
 }
 
@@ -360,6 +416,18 @@ mod tests {
             processor = "x"
             start_ms = [3, 10]
             resident_mib = [2, 5]
+            profiled = [{ name = "profiled/a/submit", ours = 70 }]
+            [[gpu]]
+            driver = "amdgpu_rs"
+            pm4 = true
+            [[gpu.case]]
+            name = "replay/static/16/submit"
+            packets = 0.0625
+            pm4_commands = 2.6875
+            barrier_bits = 0.1172
+            system_acquires = 0
+            system_releases = 0.0625
+            interrupts = 0.0625
             [[run]]
             kind = "instructions"
             target = "gfx1100"
@@ -379,6 +447,12 @@ mod tests {
             "#,
         )
         .unwrap();
+        assert!(host.profiled().ends_with("\n| `profiled/a/submit` | 70 | refused |\n"), "{}", host.profiled());
+        assert!(
+            host.gpu_work().ends_with("\n| `replay/static/16` | this driver, `pm4` | 1 | 43 | 1.9 |  | 1 | 1 |\n"),
+            "{}",
+            host.gpu_work()
+        );
         assert_eq!(
             host.figures(),
             "| case | instructions | gfx1100 | gfx1100, again |\n|---|---|---|---|\n\

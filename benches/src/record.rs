@@ -4,7 +4,7 @@
 //! `benches/results` and into the pages.
 
 use super::results::{self, Case, Host, Kind, Origin, Run};
-use super::{DEFAULT_TARGET, Drivers, Options, counts, measure, median, pages, programs, start};
+use super::{DEFAULT_TARGET, Drivers, Options, cost, counts, measure, median, pages, programs, start};
 use xtask_core::cts::CommandBufferMode;
 use xtask_core::error::{Error, Result};
 use xtask_core::layout::Layout;
@@ -16,8 +16,14 @@ const TARGETS: [&str; 2] = [DEFAULT_TARGET, "gfx942"];
 /// Number of runs of each GPU. Their difference shows the noise of the machine.
 const ROUNDS: u32 = 2;
 
-/// Cases of the tables. Costs of profiles are on a page of their own.
+/// Cases of the tables of operations.
 const CASES: &str = "!(profiled/*)";
+
+/// Cases under a profile.
+const PROFILED: &str = "profiled/*";
+
+/// Cases whose work on the GPU is in a table.
+const GPU_WORK: &str = "replay/*/@(16|512|10000)/submit";
 
 /// Cases that record or execute command buffers.
 const COMMAND_BUFFERS: &str = "re*/*";
@@ -54,9 +60,14 @@ pub fn run(layout: &Layout, steps: &Steps, repeat: u32) -> Result<()> {
 
     let target = &DEFAULT_TARGET.parse().map_err(Error::setup)?;
     let options = Options { drivers: Drivers::Both, target, repeat, filter: "*", command_buffer_mode: None };
+    let profiled = counts::cases(layout, steps, &Options { filter: PROFILED, ..options })?;
+    let mut gpu = Vec::new();
+    for command_buffer_mode in [Some(CommandBufferMode::Aql), streams] {
+        gpu.extend(cost::work(layout, steps, &Options { filter: GPU_WORK, command_buffer_mode, ..options })?);
+    }
     let folder = programs::ensure(layout, steps, target)?;
     let [start_ms, resident_mib, vram_mib] = start::medians(layout, steps, &options, &folder)?;
-    let host = Host { origin, start_ms, resident_mib, vram_mib: Some(vram_mib), run };
+    let host = Host { origin, start_ms, resident_mib, vram_mib: Some(vram_mib), profiled, run, gpu };
     results::write(&layout.root, results::HOST, &host.text())?;
     report(layout)
 }

@@ -42,7 +42,34 @@ pub struct Host {
     pub start_ms: [f64; 2],
     pub resident_mib: [f64; 2],
     pub vram_mib: Option<[f64; 2]>,
+    /// Instructions of the submitting thread under profiles: the cases `profiled/*`.
+    pub profiled: Vec<Case>,
     pub run: Vec<Run>,
+    pub gpu: Vec<GpuWork>,
+}
+
+/// Work of the GPU for executions of command buffers, as the software GPU counts it, in one driver.
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct GpuWork {
+    pub driver: String,
+    /// True if the driver recorded command buffers as PM4 streams.
+    #[serde(default)]
+    pub pm4: bool,
+    pub case: Vec<GpuCase>,
+}
+
+/// Counts for each dispatch of a command buffer.
+#[derive(Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct GpuCase {
+    pub name: String,
+    pub packets: f64,
+    pub pm4_commands: f64,
+    pub barrier_bits: f64,
+    pub system_acquires: f64,
+    pub system_releases: f64,
+    pub interrupts: f64,
 }
 
 /// One run of the benchmark.
@@ -182,6 +209,25 @@ fn fields(values: &[(&str, Option<f64>)]) -> String {
     known.collect::<Vec<_>>().join(", ")
 }
 
+impl Case {
+    fn text(&self) -> String {
+        let figures = fields(&[("floor", self.floor), ("ours", self.ours), ("c", self.c)]);
+        format!("  {{ name = \"{}\", {figures} }},\n", self.name)
+    }
+}
+
+impl GpuCase {
+    /// Counts have the digits that make sums over 10,000 dispatches whole numbers.
+    fn text(&self) -> String {
+        let Self { name, packets, pm4_commands, barrier_bits, system_acquires, system_releases, interrupts } = self;
+        format!(
+            "  {{ name = \"{name}\", packets = {packets:.5}, pm4_commands = {pm4_commands:.5}, \
+             barrier_bits = {barrier_bits:.5}, system_acquires = {system_acquires:.5}, \
+             system_releases = {system_releases:.5}, interrupts = {interrupts:.5} }},\n"
+        )
+    }
+}
+
 impl Host {
     pub fn text(&self) -> String {
         let mut text =
@@ -194,14 +240,20 @@ impl Host {
                 let _ = writeln!(text, "{key} = [{ours:.2}, {c:.2}]");
             }
         }
+        text += "profiled = [\n";
+        self.profiled.iter().for_each(|case| text += &case.text());
+        text += "]\n";
         for run in &self.run {
             let kind = if run.kind == Kind::Wall { "wall" } else { "instructions" };
             let _ = writeln!(text, "\n[[run]]\nkind = \"{kind}\"\ntarget = \"{}\"", run.target);
             text += if run.pm4 { "pm4 = true\ncase = [\n" } else { "case = [\n" };
-            for case in &run.case {
-                let figures = fields(&[("floor", case.floor), ("ours", case.ours), ("c", case.c)]);
-                let _ = writeln!(text, "  {{ name = \"{}\", {figures} }},", case.name);
-            }
+            run.case.iter().for_each(|case| text += &case.text());
+            text += "]\n";
+        }
+        for work in &self.gpu {
+            let _ = writeln!(text, "\n[[gpu]]\ndriver = \"{}\"", work.driver);
+            text += if work.pm4 { "pm4 = true\ncase = [\n" } else { "case = [\n" };
+            work.case.iter().for_each(|case| text += &case.text());
             text += "]\n";
         }
         text
@@ -269,13 +321,16 @@ mod tests {
     fn host_figures_are_read_as_they_are_written() {
         let refused = Case { name: "b".into(), ours: Some(0.25), ..Case::default() };
         let case = Case { name: "a/submit".into(), floor: Some(33.0), ours: Some(496.0), c: Some(1235.5) };
+        let counted = GpuCase { name: "replay/a/16/submit".into(), packets: 0.0625, ..GpuCase::default() };
         let run = |kind, pm4, case| Run { kind, target: "gfx1100".into(), pm4, case };
         let host = Host {
             origin: origin("1234567", Some("a loaded machine")),
             start_ms: [0.5, 1.0],
             resident_mib: [2.0, 3.0],
             vram_mib: None,
+            profiled: vec![Case { name: "profiled/a/submit".into(), ours: Some(7.0), ..Case::default() }],
             run: vec![run(Kind::Instructions, false, vec![case]), run(Kind::Wall, true, vec![refused])],
+            gpu: vec![GpuWork { driver: "amdgpu".into(), pm4: true, case: vec![counted] }],
         };
         assert_eq!(toml::from_str::<Host>(&host.text()).unwrap(), host);
     }

@@ -5,7 +5,7 @@ use super::device::Device;
 use amdgpu_ffi::profile::ProfileSink;
 use amdgpu_ffi::profile::schema::ProfileData;
 use amdgpu_ffi::{Borrowed, Result, raw, status, strings};
-use amdgpu_profile::counters::Selection;
+use amdgpu_profile::known_counters::Selection;
 use amdgpu_profile::session::{Filter, Request};
 
 /// The data for the lightweight statistics of tools. It changes no packets.

@@ -17,6 +17,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod counters;
+pub mod known_counters;
 pub mod log;
 pub mod memory;
 pub mod metadata;

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::counters::{self, Count, Counters, Selection};
+use crate::counters::{self, Count, Counters};
+use crate::known_counters::Selection;
 use crate::log::EventLog;
 use crate::memory::MemoryLog;
 use crate::metadata::{CommandRecords, ExecutableInfo};

@@ -4,6 +4,7 @@
 mod compiled;
 mod gfx9;
 mod kernels;
+mod kernels_gfx12;
 mod registers;
 #[path = "../rig/launch.rs"]
 mod rig;
@@ -169,7 +170,7 @@ fn global_wave_sync_is_a_barrier_of_all_workgroups() {
 fn work_items_know_where_they_are() {
     ids(Target::Gfx11, 32, kernels::IDS, 22);
     ids(Target::Gfx11, 64, kernels::IDS, 22);
-    ids(Target::Gfx1200, 32, kernels::IDS_GFX12, 25);
+    ids(Target::Gfx1200, 32, kernels_gfx12::IDS, 25);
 }
 
 /// Runs a kernel of so many instructions that stores each work-item's ids.
@@ -220,7 +221,7 @@ fn waves_meet_at_barriers() {
 #[test]
 fn waves_meet_at_split_barriers() {
     let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 512;
-    let (result, out) = run_for::<128>(Target::Gfx1200, 32, kernels::REVERSE_GFX12, 128, 128, memory);
+    let (result, out) = run_for::<128>(Target::Gfx1200, 32, kernels_gfx12::REVERSE, 128, 128, memory);
     assert_eq!(result.unwrap().waves, 4);
     assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
 }
@@ -228,7 +229,7 @@ fn waves_meet_at_split_barriers() {
 #[test]
 fn waves_meet_at_named_barriers() {
     let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 512;
-    let (result, out) = run_for::<128>(Target::Gfx1250, 32, kernels::REVERSE_NAMED_GFX1250, 128, 128, memory);
+    let (result, out) = run_for::<128>(Target::Gfx1250, 32, kernels_gfx12::REVERSE_NAMED_GFX1250, 128, 128, memory);
     assert_eq!(result.unwrap().waves, 4);
     assert_eq!(out, std::array::from_fn(|i| (127 - i as u32).pow(2)));
 }
@@ -236,14 +237,14 @@ fn waves_meet_at_named_barriers() {
 #[test]
 fn a_wave_that_signalled_holds_nobody_up() {
     let memory = |launch: &mut Launch<'_>| launch.packet.group_segment_size = 4;
-    let (result, out) = run_for::<64>(Target::Gfx1200, 32, kernels::AHEAD_GFX12, 64, 64, memory);
+    let (result, out) = run_for::<64>(Target::Gfx1200, 32, kernels_gfx12::AHEAD, 64, 64, memory);
     result.unwrap();
     assert_eq!(out, [42; 64]);
 }
 
 #[test]
 fn a_barrier_that_nobody_signals_is_a_deadlock() {
-    let (result, _) = run_for::<1>(Target::Gfx1200, 32, kernels::STUCK_GFX12, 64, 64, |_| {});
+    let (result, _) = run_for::<1>(Target::Gfx1200, 32, kernels_gfx12::STUCK, 64, 64, |_| {});
     assert_eq!(result.unwrap_err().kind, FaultKind::Deadlock);
 }
 
