@@ -185,7 +185,7 @@ fn splits_are_cached_by_what_all_ranks_say() {
 #[test]
 fn tickets_order_operations_and_a_lost_one_ends_the_group() {
     let failures = on_ranks("tickets", 2, |communicator| {
-        let tickets: Vec<_> = (0..3).map(|_| communicator.reserve()).collect();
+        let tickets: Vec<_> = (0..3).map(|_| communicator.reserve().0).collect();
         let (sender, results) = std::sync::mpsc::channel();
         // Ready in the opposite order on one of the ranks; the last one is lost there.
         for (index, ticket) in tickets.into_iter().enumerate().rev() {

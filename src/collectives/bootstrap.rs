@@ -113,7 +113,7 @@ pub fn connect(request: &Request, settings: &Settings, provider: Option<&dyn Pro
     };
     let device = Device::find(gpu)?;
     let communicator = meet(request, settings, provider)?;
-    communicator.use_rccl(&device)?;
+    communicator.use_rccl(&device, device.begin_turn(|| ()).0)?;
     Ok(communicator)
 }
 

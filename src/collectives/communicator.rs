@@ -2,7 +2,6 @@
 //! Communicators: groups of ranks, the order of their operations, and splits.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
@@ -10,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use super::algorithms::Round;
 use super::line::Line;
 use super::operation::{Kind, Plan};
-use super::rccl::{ABORT, Device, DeviceOperation, Entry, Group, ID_BYTES, Others, start_watch};
+use super::rccl::{ABORT, Device, DeviceOperation, Entry, Group, ID_BYTES, LOOK, Others, Turn, start_watch};
 use super::world::{Lane, World, hash};
 use amdgpu_ffi::{Result, Status, status};
 
@@ -27,8 +26,6 @@ pub struct Communicator {
     members: Vec<u32>,
     rank: u32,
     operations: Arc<Line>,
-    /// [Turns](Turn) that have not ended.
-    turns: AtomicUsize,
     splits: Arc<Line>,
     counters: Mutex<Counters>,
     children: Mutex<Children>,
@@ -71,7 +68,6 @@ impl Communicator {
             members,
             rank,
             operations: Arc::default(),
-            turns: AtomicUsize::new(0),
             splits: Arc::default(),
             counters: Mutex::default(),
             children: Mutex::default(),
@@ -95,15 +91,17 @@ impl Communicator {
         1 + self.children.lock().groups.values().flatten().map(|child| child.tree_size()).sum::<usize>()
     }
 
-    /// Reserves the place of the next operations.
-    pub fn reserve(self: &Arc<Self>) -> Ticket {
-        Ticket { number: Some(self.operations.draw()), communicator: self.clone() }
-    }
-
-    /// Begins the turn of operations that the host orders: the device orders none until it has ended.
-    pub fn begin_turn(self: &Arc<Self>) -> Turn {
-        self.turns.fetch_add(1, Ordering::AcqRel);
-        Turn(self.clone())
+    /// Reserves the place of the next operations. With RCCL they have a turn among all that the host orders of the GPU:
+    /// the device orders no later ones until it has ended.
+    pub fn reserve(self: &Arc<Self>) -> (Ticket, Option<Turn>) {
+        let draw = || Ticket { number: Some(self.operations.draw()), communicator: self.clone() };
+        match self.rccl.get() {
+            Some(group) => {
+                let (turn, ticket) = group.device().begin_turn(draw);
+                (ticket, Some(turn))
+            }
+            None => (draw(), None),
+        }
     }
 
     /// Performs an operation from `send`, of the plan's length, and returns the bytes to receive. Only jobs of tickets
@@ -121,11 +119,12 @@ impl Communicator {
         self.round(if is_direct { Lane::Direct } else { Lane::Collective }).perform(plan, send)
     }
 
-    /// Has RCCL move the data of operations on `device` from now on. Does not wait for the other ranks.
+    /// Has RCCL move the data of operations on `device` from now on. The ranks join in `turn`. Does not wait for the
+    /// other ranks.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED: the thread could not be started.
-    pub(super) fn use_rccl(self: &Arc<Self>, device: &Arc<Device>) -> Result<()> {
+    pub(super) fn use_rccl(self: &Arc<Self>, device: &Arc<Device>, turn: Turn) -> Result<()> {
         let (group, ticket) = Group::new(device.clone());
         if self.count() < 2 || self.rccl.set(group).is_err() {
             return Ok(());
@@ -139,7 +138,12 @@ impl Communicator {
                         communicator.abort(&status);
                     }
                 };
-                ticket.join(&id, (communicator.rank, communicator.count()), report);
+                let member = Arc::downgrade(&communicator);
+                let check = move || match member.upgrade() {
+                    Some(member) => member.failure().map_or(Ok(()), Err),
+                    None => Err(status!(CANCELLED, "the communicator was released before its ranks joined")),
+                };
+                ticket.join(&id, (communicator.rank, communicator.count()), turn, check, report);
             }
             Err(status) => communicator.abort(&status),
         };
@@ -157,16 +161,18 @@ impl Communicator {
         self.rccl.get().is_some()
     }
 
-    /// Performs operations on device memory by RCCL, and waits for their end. Calls are in order, as those of
-    /// [`perform`](Self::perform).
+    /// Performs operations on device memory by RCCL in their turn, and waits for their end. Calls are in order, as
+    /// those of [`perform`](Self::perform).
     ///
     /// # Errors
     /// The failure of the group: the job must [abort](Self::abort) it, and [RCCL](Self::abort_rccl) behind it.
-    pub fn perform_on_device(&self, operations: Vec<DeviceOperation>) -> Result<()> {
-        if let Some(failure) = self.failure() {
-            return Err(failure);
-        }
-        let group = self.rccl.get().ok_or_else(|| status!(INTERNAL, "a communicator without RCCL"))?;
+    pub fn perform_on_device(&self, operations: Vec<DeviceOperation>, turn: Option<&Turn>) -> Result<()> {
+        let check = || self.failure().map_or(Ok(()), Err);
+        check()?;
+        let (Some(group), Some(turn)) = (self.rccl.get(), turn) else {
+            return Err(status!(INTERNAL, "a communicator without RCCL"));
+        };
+        turn.wait(LOOK, check)?;
         group.perform(operations, self.world.timeout, self)
     }
 
@@ -176,8 +182,7 @@ impl Communicator {
         let group = self.rccl.get()?;
         let watched = self.clone();
         let watch = || start_watch(move || watched.watch());
-        // What the host orders comes first. It waits for the calls of earlier operations itself.
-        group.enter(operations, watch, || self.turns.load(Ordering::Acquire) == 0 && self.failure().is_none())
+        group.enter(operations, watch, || self.failure().is_none())
     }
 
     /// Looks for failures of operations that the device orders.
@@ -236,9 +241,17 @@ impl Communicator {
     /// RESOURCE_EXHAUSTED: the thread could not be started.
     pub fn split(self: &Arc<Self>, color: i32, key: i32) -> Result<Arc<Membership>> {
         let membership = Arc::<Membership>::default();
-        let (number, communicator, result) = (self.splits.draw(), self.clone(), membership.clone());
+        let (communicator, result) = (self.clone(), membership.clone());
+        let draw = || self.splits.draw();
+        let (turn, number) = match self.rccl.get() {
+            Some(group) => {
+                let (turn, number) = group.device().begin_turn(draw);
+                (Some(turn), number)
+            }
+            None => (None, draw()),
+        };
         let job = Box::new(move || {
-            let made = communicator.exchange_split(color, key);
+            let made = communicator.exchange_split(color, key, turn);
             if let Err(status) = &made {
                 communicator.abort(status);
             }
@@ -250,7 +263,8 @@ impl Communicator {
     }
 
     /// The group of this rank after a split in which it has `color` and `key`; none without a colour.
-    fn exchange_split(self: &Arc<Self>, color: i32, key: i32) -> Result<Option<Arc<Self>>> {
+    /// A new one joins in `turn`.
+    fn exchange_split(self: &Arc<Self>, color: i32, key: i32, turn: Option<Turn>) -> Result<Option<Arc<Self>>> {
         let own = [color.to_le_bytes(), key.to_le_bytes()].concat();
         let all = self.round(Lane::Split).all_gather_blocks(own)?;
         let word = |bytes: &[u8]| i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -270,8 +284,8 @@ impl Communicator {
             return Ok(known.clone());
         }
         let made = make();
-        if let (Some(group), Some(child)) = (self.rccl.get(), &made) {
-            child.use_rccl(group.device())?;
+        if let (Some(group), Some(child), Some(turn)) = (self.rccl.get(), &made, turn) {
+            child.use_rccl(group.device(), turn)?;
         }
         children.groups.insert(all, made.clone());
         Ok(made)
@@ -326,16 +340,6 @@ impl Drop for Communicator {
 
 fn no_thread(error: std::io::Error) -> Status {
     status!(RESOURCE_EXHAUSTED, "starting a thread for collectives: {error}")
-}
-
-/// Operations that the host orders, from their submission until they have ended.
-#[derive(Debug)]
-pub struct Turn(Arc<Communicator>);
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.turns.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// The place of an operation among those of its communicator. Dropped without [`Self::run`], it ends the group: the

@@ -27,5 +27,5 @@ mod reduce;
 pub mod tcp;
 pub mod world;
 
-pub use communicator::{Communicator, Membership, Turn};
+pub use communicator::{Communicator, Membership};
 pub use operation::{Element, Kind, Operation, Plan, Reduction};

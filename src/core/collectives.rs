@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 
 use crate::device::LogicalDevice;
 use amdgpu_collectives::bootstrap::{self, Provider, Request, Settings};
-use amdgpu_collectives::rccl::{self, DeviceOperation, GpuPlace, Waiting};
-use amdgpu_collectives::{Communicator, Kind, Membership, Operation, Plan, Turn};
+use amdgpu_collectives::rccl::{self, DeviceOperation, GpuPlace, Turn, Waiting};
+use amdgpu_collectives::{Communicator, Kind, Membership, Operation, Plan};
 use amdgpu_ffi::device::DeviceHandle;
 use amdgpu_ffi::profile::schema::QueueEventKind;
 use amdgpu_ffi::{
@@ -348,17 +348,9 @@ impl StagesExecution<'_> {
             EventInfo { operations: operations.len() as u32, ..EventInfo::one(QueueEventKind::HostCall, bytes) };
         let trace = HostTrace::new(queue, || event, waits.len(), signals.len());
         let (queue, device, files) = (queue.clone(), self.device.clone(), self.files.clone());
-        let job = Job {
-            operations,
-            queue,
-            device,
-            files,
-            affinity: self.affinity(),
-            trace,
-            _turn: communicator.begin_turn(),
-        };
         // Its place among the operations of the communicator is that of this submission, whenever the waits are over.
-        let ticket = communicator.reserve();
+        let (ticket, turn) = communicator.reserve();
+        let job = Job { operations, queue, device, files, affinity: self.affinity(), trace, turn };
         let run = move |signals| ticket.run(move |communicator| job.run(communicator, signals));
         submit_host(self.queue, waits, signals, HostTask::boxed(run)?)
     }
@@ -448,7 +440,7 @@ struct Job {
     affinity: u64,
     trace: HostTrace,
     /// Ends before the semaphores advance: whoever waits for them may have the device order what follows.
-    _turn: Turn,
+    turn: Option<Turn>,
 }
 
 impl Job {
@@ -499,7 +491,7 @@ impl Job {
 
     /// Has RCCL perform `operations` on the buffers themselves.
     fn perform_on_device(&self, communicator: &Communicator, operations: &[&Prepared]) -> Result<()> {
-        communicator.perform_on_device(on_device(operations.iter().copied(), &self.queue)?)?;
+        communicator.perform_on_device(on_device(operations.iter().copied(), &self.queue)?, self.turn.as_ref())?;
         for Prepared { plan, receive, .. } in operations {
             if matches!(plan.operation.kind, Kind::SendReceive { source: None, .. }) {
                 let mut zeros = Vec::new();

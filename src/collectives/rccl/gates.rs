@@ -7,11 +7,24 @@
 //!
 //! **Order.** A queue is blocked from the moment at which it opens a gate. So a gate must not wait for anything that
 //! comes behind it. An operation takes a gate when its waits are over or are packets of rings already, and when the
-//! host orders none of its group's operations. Streams share HIP's hardware queues, so that a stream which waits may
-//! hold up another one. Gates of a GPU are therefore taken, put into rings and given to HIP in one order: each depends
-//! on earlier ones only. Under the same rule a gate's calls must not wait for other ranks. RCCL connects ranks when
-//! they join, and for messages at the first one between them, which the host orders. There are [`COUNT`] gates for a
-//! group; without a free one the host orders. Ranks decide this for themselves: RCCL's calls are the same.
+//! host orders no earlier operation of the GPU, in any group. A gate's calls must not wait for other ranks. RCCL
+//! connects ranks when they join, and for messages at the first one between them, which the host orders. There are
+//! [`COUNT`] gates for a group; without a free one the host orders. Ranks decide this for themselves: RCCL's calls are
+//! the same.
+//!
+//! **Several groups.** Streams share HIP's few hardware queues, so that a stream which waits may hold up any other one
+//! of its GPU. Each rank therefore gives operations to HIP in the order in which it submitted them, over all groups:
+//!
+//! * Gates of a GPU are taken, put into rings and given to HIP under one lock and by one thread.
+//! * Operations that the host orders have [turns](super::turns): one is given to HIP when all earlier ones of the GPU
+//!   have ended, and the calls of all earlier gates.
+//! * A split has a turn, too, in which the ranks of a new group join, behind all earlier gates.
+//! * No gate is taken while a turn is outstanding, so that none overtakes one.
+//!
+//! There is no deadlock then, if ranks submit and split in one order, and no wait of a submission needs a later one. Take all operations, each at its place in an order that agrees with that of every rank, and the first
+//! one that never ends. On each of its ranks everything that it depends on comes earlier, and so has ended: its waits,
+//! the packets before it in the ring, the streams before it in HIP's hardware queues, the earlier turns, and the calls
+//! before its own. So it has begun on all of its ranks, and RCCL ends it.
 //!
 //! **Failure.** The stream of an aborted operation goes on with wrong data, and opens the queue's way for work that may
 //! be in the ring already. So the queue stops for good first: its device is lost, and its semaphores fail. Then the
@@ -138,9 +151,6 @@ struct State {
     free: Vec<Gate>,
     /// Oldest first.
     flights: VecDeque<Flight>,
-    /// Operations that have taken a gate, and those whose calls have ended.
-    taken: u64,
-    issued: u64,
     /// A thread looks at the flights.
     is_watched: bool,
     is_closed: bool,
@@ -170,13 +180,6 @@ impl Gates {
     pub fn new(rccl: &Rccl) -> Result<Self> {
         let free = (0..COUNT).map(|_| Gate::new(rccl)).collect::<Result<_>>()?;
         Ok(Self { state: Mutex::new(State { free, ..State::default() }), changed: Condvar::new() })
-    }
-
-    /// Waits until the calls of the operations that have taken gates have ended.
-    pub fn wait_until_issued(&self) {
-        let mut state = self.state.lock();
-        let taken = state.taken;
-        self.changed.wait_while(&mut state, |state| state.issued < taken);
     }
 
     /// True if an operation has not ended.
@@ -300,14 +303,9 @@ impl Entry<'_> {
     pub fn issue(mut self, operations: Vec<DeviceOperation>, waiting: Arc<dyn Waiting>) {
         let Some(gate) = self.gate.take() else { return };
         let (sender, issued) = channel();
-        {
-            let mut state = self.gates.state.lock();
-            state.taken += 1;
-            state.flights.push_back(Flight { gate, issued, waiting, begun: None });
-        }
+        self.gates.state.lock().flights.push_back(Flight { gate, issued, waiting, begun: None });
         self.gates.changed.notify_all();
         let (device, joined, failed) = (self.group.device.clone(), self.joined, self.group.failed.clone());
-        let counted = Counted(self.gates.clone());
         let job = move || {
             let result = match *failed.lock() {
                 true => Err(status!(ABORTED, "the collective was aborted before it began")),
@@ -316,7 +314,6 @@ impl Entry<'_> {
             let result = result.and_then(|()| issue(&device, joined, gate, &operations));
             // Without a receiver the operation has been aborted.
             let _ = sender.send(result);
-            drop(counted);
         };
         let lane = &self.group.device.gated;
         if let Err(error) = lane.run(lane.draw(), Box::new(job), "amdgpu_rs-gates") {
@@ -338,16 +335,6 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// Counts calls that have ended when it is dropped.
-struct Counted(Arc<Gates>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.state.lock().issued += 1;
-        self.0.changed.notify_all();
-    }
-}
-
 /// Has the stream wait for the gate, perform operations and let the queue go on.
 fn issue(device: &Device, joined: Joined, gate: Gate, operations: &[DeviceOperation]) -> Result<()> {
     device.make_current()?;
@@ -364,7 +351,7 @@ fn issue(device: &Device, joined: Joined, gate: Gate, operations: &[DeviceOperat
 
 impl Group {
     /// A gate for operations whose waits are over or are packets of rings. `may_enter` is asked when no other operation
-    /// can take one. None if the host is to order the operations.
+    /// can take one. None if the host is to order the operations, as it does while it orders earlier ones of the GPU.
     pub fn enter(
         &self,
         operations: &[DeviceOperation],
@@ -376,7 +363,8 @@ impl Group {
             return None;
         }
         let order = self.device.order.lock();
-        if *self.failed.lock() || !may_enter() {
+        // What the host orders comes first, whatever its communicator.
+        if *self.failed.lock() || !self.device.turns.are_over() || !may_enter() {
             return None;
         }
         let (gate, starts) = gates.take()?;

@@ -67,6 +67,7 @@ symbols! {
     hip_get_device_count: "hipGetDeviceCount", fn(*mut c_int) -> c_int;
     hip_device_get_pci_bus_id: "hipDeviceGetPCIBusId", fn(*mut c_char, c_int, c_int) -> c_int;
     hip_set_device: "hipSetDevice", fn(c_int) -> c_int;
+    hip_device_synchronize: "hipDeviceSynchronize", fn() -> c_int;
     hip_stream_create: "hipStreamCreateWithFlags", fn(*mut Handle, c_uint) -> c_int;
     hip_stream_destroy: "hipStreamDestroy", fn(Handle) -> c_int;
     hip_stream_synchronize: "hipStreamSynchronize", fn(Handle) -> c_int;

@@ -10,6 +10,7 @@
 
 mod gates;
 mod library;
+mod turns;
 
 use std::collections::HashSet;
 use std::ffi::c_int;
@@ -30,9 +31,11 @@ use amdgpu_ffi::{Result, Status, messages, status, thread};
 pub(super) use gates::start_watch;
 pub use gates::{Entry, Waiting};
 pub(super) use library::ID_BYTES;
+pub use turns::Turn;
+use turns::Turns;
 
 /// The time between looks for failures of other ranks.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// Longest wait for an operation of which another rank has left in good order.
 const LEFT: Duration = Duration::from_secs(10);
@@ -66,6 +69,8 @@ pub(super) struct Device {
     order: Mutex<()>,
     /// Calls of RCCL for operations behind gates, which wait for no other rank.
     gated: Arc<Line>,
+    /// Operations that the host orders.
+    turns: Arc<Turns>,
 }
 
 impl Drop for Device {
@@ -95,7 +100,8 @@ impl Device {
         if let Some(known) = devices.iter().filter_map(Weak::upgrade).find(|device| device.ordinal == ordinal) {
             return Ok(known);
         }
-        let made = Arc::new(Self { rccl, ordinal, order: Mutex::default(), gated: Arc::default() });
+        let made =
+            Arc::new(Self { rccl, ordinal, order: Mutex::default(), gated: Arc::default(), turns: Arc::default() });
         devices.push(Arc::downgrade(&made));
         Ok(made)
     }
@@ -109,6 +115,11 @@ impl Device {
         // SAFETY: it writes an id.
         self.rccl.check("ncclGetUniqueId", unsafe { (self.rccl.symbols.get_unique_id)(&raw mut id) })?;
         Ok(id.0.to_vec())
+    }
+
+    /// Begins the turn of operations that the host orders, and calls `draw` in the order of the turns.
+    pub fn begin_turn<R>(&self, draw: impl FnOnce() -> R) -> (Turn, R) {
+        self.turns.begin(draw)
     }
 
     fn make_current(&self) -> Result<()> {
@@ -230,15 +241,26 @@ pub(super) struct JoinTicket {
 }
 
 impl JoinTicket {
-    /// Joins the group of `id` as rank `rank` of `count`, on the group's thread. Does not wait. An error goes to
-    /// `report`.
-    pub fn join(mut self, id: &[u8], (rank, count): (u32, u32), report: impl FnOnce(Status) + Send + 'static) {
+    /// Joins the group of `id` as rank `rank` of `count`, on the group's thread, in `turn`. Does not wait. `check` is
+    /// asked for a failure of the group meanwhile. An error goes to `report`.
+    pub fn join(
+        mut self,
+        id: &[u8],
+        (rank, count): (u32, u32),
+        turn: Turn,
+        check: impl Fn() -> Result<()> + Send + 'static,
+        report: impl FnOnce(Status) + Send + 'static,
+    ) {
         let Some(number) = self.number.take() else { return };
         let mut unique = UniqueId([0; ID_BYTES]);
         unique.0.copy_from_slice(&id[..ID_BYTES]);
         let (device, joined, gates) = (self.device.clone(), self.joined.clone(), self.gates.clone());
-        let job = move || match initialize(&device, unique, (rank, count)) {
-            Ok(made) => {
+        let join = move || {
+            turn.wait(LOOK, check)?;
+            initialize(&device, unique, (rank, count)).map(|made| (device, made))
+        };
+        let job = move || match join() {
+            Ok((device, made)) => {
                 match Gates::new(device.rccl) {
                     Ok(made) => drop(gates.set(Arc::new(made))),
                     Err(status) => tell_of_host_order(&status),
@@ -261,9 +283,15 @@ impl Drop for JoinTicket {
     }
 }
 
+/// Joins while nothing runs on the device's streams. RCCL 2.13.4 writes a communicator's parts by HIP's null stream and
+/// others, and reads them in its first kernel: with streams of waiting gates in the same hardware queue that kernel has
+/// faulted.
 fn initialize(device: &Device, id: UniqueId, (rank, count): (u32, u32)) -> Result<Joined> {
     let (rccl, symbols) = (device.rccl, &device.rccl.symbols);
     device.make_current()?;
+    device.gated.wait_until_idle(Duration::MAX);
+    // SAFETY: it takes nothing.
+    rccl.check_hip("hipDeviceSynchronize", unsafe { (symbols.hip_device_synchronize)() })?;
     let (mut communicator, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: the results go to locals; the id is that of the group.
     unsafe {
@@ -314,7 +342,8 @@ impl Group {
         &self.device
     }
 
-    /// Performs operations that are independent of each other, and waits for their end. One caller at a time.
+    /// Performs operations that are independent of each other, and waits for their end. One caller at a time. Its
+    /// [turn](Turn) has come, and has not ended.
     ///
     /// # Errors
     /// The failure of the group, of RCCL, or of another rank; DEADLINE_EXCEEDED after `timeout`. The group is over, and
@@ -325,10 +354,9 @@ impl Group {
         }
         let (device, joined, failed) = (self.device.clone(), self.joined.clone(), self.failed.clone());
         let messages: Vec<_> = operations.iter().flat_map(|operation| self.messages(&operation.plan)).collect();
-        let gates = self.gates.get().cloned();
         let ended = self.call(move || {
-            // The stream's order is that of the submissions.
-            gates.iter().for_each(|gates| gates.wait_until_issued());
+            // Streams go on in the order of the submissions. No gate is taken before the caller's turn has ended.
+            device.gated.wait_until_idle(Duration::MAX);
             let joined = match *failed.lock() {
                 true => Err(status!(ABORTED, "the collective was aborted before it began")),
                 false => joined.get().ok_or_else(|| status!(ABORTED, "the rank has not joined RCCL's communicator")),
