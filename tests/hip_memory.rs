@@ -104,7 +104,8 @@ fn hip_and_the_driver_use_each_others_memory() {
     if std::env::var_os(VARIABLE).is_none() {
         return;
     }
-    let (rig, hip) = (Rig::new(), Hip::load());
+    // HIP's memory is accessible to its own GPU alone.
+    let (rig, hip) = (Rig::open("0", &[]).expect("a device"), Hip::load());
     let null = std::ptr::null_mut::<c_void>();
 
     let mut memory = 0_u64;

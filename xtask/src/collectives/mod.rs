@@ -37,11 +37,15 @@ const SAMPLE_TARGETS: [&str; 2] = ["gfx1100", "gfx942:bar=small"];
 /// Cases of the sample by MPI, which take the same algorithms.
 const MPI_SAMPLE: &str = "mlp";
 
+/// A case with a kernel for gfx1100.
+const HIP_MEMORY: &str = "hip_memory";
+
 /// Cases that are tests of the driver's, in the root with RCCL and HIP: a name, the test's file and its function.
-const IN_ROOT: [(&str, &str, &str); 3] = [
+const IN_ROOT: [(&str, &str, &str); 4] = [
     ("in_a_row", "collective_processes", "operations_in_a_row_are_ordered"),
+    ("communicators", "collective_processes", "communicators_are_ordered_together"),
     ("rank_dies", "collective_processes", "a_process_that_dies_ends_the_others_operations"),
-    ("hip_memory", "hip_memory", "hip_and_the_driver_use_each_others_memory"),
+    (HIP_MEMORY, "hip_memory", "hip_and_the_driver_use_each_others_memory"),
 ];
 
 /// The transport between ranks, and the launcher.
@@ -89,8 +93,9 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, ranks: u32, engine: 
     }
     let mut in_root = Vec::new();
     for (case, file, test) in IN_ROOT {
-        if engine == Engine::Rccl && glob::matches(filter, case) {
-            let run = |step: &Step| Ok(timed(|| run_in_root(layout, step, target, file, test)));
+        let runs = case != HIP_MEMORY || target.agents().starts_with("gfx1100");
+        if engine == Engine::Rccl && runs && glob::matches(filter, case) {
+            let run = |step: &Step| Ok(timed(|| run_in_root(layout, step, target, ranks, file, test)));
             in_root.push((case.to_owned(), steps.step(&format!("The driver's {test} with ROCm"), run)?));
         }
     }
@@ -201,8 +206,8 @@ fn run_case(layout: &Layout, step: &Step, target: &Target, engine: Engine, modul
     })
 }
 
-/// Runs a test of the driver's in the root with RCCL, on two GPUs.
-fn run_in_root(layout: &Layout, step: &Step, target: &Target, file: &str, test: &str) -> Result<()> {
+/// Runs a test of the driver's in the root with RCCL. There is a GPU for each rank.
+fn run_in_root(layout: &Layout, step: &Step, target: &Target, ranks: u32, file: &str, test: &str) -> Result<()> {
     let mut cargo = layout.cargo();
     cargo.args(["test", "--locked", "--test", file, "--no-run", "--message-format=json"]);
     let messages = step.capture(cargo)?;
@@ -211,8 +216,8 @@ fn run_in_root(layout: &Layout, step: &Step, target: &Target, file: &str, test: 
     let mut command = rocm::enter(layout, rocm::Hip::V5_7, target, &layout.root);
     command.args([program.as_str(), "--exact", test, "--nocapture"]);
     command.env("AMDGPU_RS_TEST_HSA", layout.sim_library()).env("AMDGPU_RS_TEST_COLLECTIVE_ENGINE", "rccl");
-    command.env("AMDGPU_RS_TEST_HIP", "1");
-    command.env("HSA_SIM_AGENTS", [target.agents(), target.agents()].join(","));
+    command.env("AMDGPU_RS_TEST_HIP", "1").env("AMDGPU_RS_TEST_COLLECTIVE_RANKS", ranks.to_string());
+    command.env("HSA_SIM_AGENTS", vec![target.agents(); ranks as usize].join(","));
     let mut lines = Vec::new();
     match step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
         Ended::Exit(status) if status.success() => Ok(()),
