@@ -200,36 +200,22 @@ fn specialization_constants_are_refused() {
 fn handles_of_other_systems_are_refused() {
     let rig = Rig::new();
     let buffer = rig.buffer(64);
-    for (kind, name) in [
-        (raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD, "OPAQUE_FD"),
-        (raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32, "OPAQUE_WIN32"),
-    ] {
-        // SAFETY: live objects; all-zero is a handle that is not read.
-        unsafe {
-            let allocator = rig.allocator();
-            let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
-            (external.type_, external.size) = (kind, 64);
-            let params: raw::iree_hal_buffer_params_t = std::mem::zeroed();
-            let mut imported = std::ptr::null_mut();
-            let none = std::mem::zeroed();
-            let status = iree!(raw::iree_hal_allocator_import_buffer(
-                allocator,
-                params,
-                &raw mut external,
-                none,
-                &raw mut imported
-            ));
-            refused(&status.expect_err("not imported"), name);
-            let flags = raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE as _;
-            let status = iree!(raw::iree_hal_allocator_export_buffer(
-                allocator,
-                buffer.as_ptr(),
-                kind,
-                flags,
-                &raw mut external
-            ));
-            refused(&status.expect_err("not exported"), name);
-        }
+    let (kind, name) = (raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32, "OPAQUE_WIN32");
+    // SAFETY: live objects; all-zero is a handle that is not read.
+    unsafe {
+        let allocator = rig.allocator();
+        let mut external: raw::iree_hal_external_buffer_t = std::mem::zeroed();
+        (external.type_, external.size) = (kind, 64);
+        let params: raw::iree_hal_buffer_params_t = std::mem::zeroed();
+        let mut imported = std::ptr::null_mut();
+        let none = std::mem::zeroed();
+        let status =
+            iree!(raw::iree_hal_allocator_import_buffer(allocator, params, &raw mut external, none, &raw mut imported));
+        refused(&status.expect_err("not imported"), name);
+        let flags = raw::IREE_HAL_EXTERNAL_BUFFER_FLAG_NONE as _;
+        let status =
+            iree!(raw::iree_hal_allocator_export_buffer(allocator, buffer.as_ptr(), kind, flags, &raw mut external));
+        refused(&status.expect_err("not exported"), name);
     }
 }
 

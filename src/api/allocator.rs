@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! The device's allocator: unpooled memory from HSA, import and export.
+//!
+//! An OPAQUE_FD is a DMA-BUF of a GPU's memory. The caller of an export owns the descriptor, and closes it. An imported
+//! descriptor stays the importer's.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use hsa_abi::{HsaIpcHandle, HsaPointerType, HsaStatus};
+use hsa_abi::{HsaAgent, HsaIpcHandle, HsaPointerType, HsaStatus};
 
 use amdgpu_ffi::tracing::{self, Stream};
 use amdgpu_ffi::{
@@ -14,7 +18,7 @@ use amdgpu_ffi::{
 };
 use amdgpu_hsa::{self as hsa, Library, PointerInfo};
 use amdgpu_memory::buffer::{DeviceBuffer, Memory, NO_RELEASE, Storage};
-use amdgpu_memory::heaps::{HeapKind, Heaps, canonicalize, fit};
+use amdgpu_memory::heaps::{HeapKind, Heaps, Placement, canonicalize, fit};
 use amdgpu_memory::statistics::Statistics;
 use amdgpu_profile::Profiler;
 use amdgpu_profile::memory::BufferTrace;
@@ -239,7 +243,7 @@ impl DeviceAllocator {
         let wants_device_local = MemoryType::from_bits_retain(params.type_).contains(MemoryType::DEVICE_LOCAL);
         let Ok(placement) = self.heaps.place(params) else { return raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE };
         let is_empty = *size == 0;
-        let Ok(rounded) = fit(placement.pool.info(), *size, params.min_alignment) else {
+        let Ok(rounded) = allocation_size(&placement, params, *size) else {
             return raw::IREE_HAL_BUFFER_COMPATIBILITY_NONE;
         };
         *size = rounded;
@@ -287,7 +291,7 @@ impl DeviceAllocator {
         release: raw::iree_hal_buffer_release_callback_t,
     ) -> Result<HalRef<DeviceBuffer>> {
         let placement = self.heaps.place(&mut params)?;
-        let allocation_size = fit(placement.pool.info(), size, params.min_alignment)?;
+        let allocation_size = allocation_size(&placement, &params, size)?;
         let grant = self.heaps.grant(placement.kind, placement.gpu);
         let allocation = placement.pool.allocate(allocation_size, 0, &grant.agents)?;
         allocation.narrow(size.max(1))?;
@@ -359,7 +363,9 @@ impl DeviceAllocator {
                 self.import_device(params, device, external.size, (release, Memory::Borrowed))?
             }
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD => {
-                return Err(status!(UNIMPLEMENTED, "importing OPAQUE_FD buffers is not supported"));
+                // SAFETY: the member that the type names.
+                let fd = unsafe { external.handle.opaque_fd.fd };
+                self.import_descriptor(params, fd, external.size, release)?
             }
             raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32 => {
                 return Err(status!(UNIMPLEMENTED, "importing OPAQUE_WIN32 buffers is not supported"));
@@ -424,8 +430,7 @@ impl DeviceAllocator {
         }
         let mut placed = params;
         let affinity = self.heaps.select(&mut placed)?;
-        let gpus = (0..self.heaps.gpu_count()).filter(|gpu| affinity & self.heaps.queues_of(*gpu) != 0);
-        let agents: Vec<_> = gpus.map(|gpu| self.heaps.agent(gpu)).collect();
+        let agents = self.agents_of(affinity);
         let (length, size) = (shared.allocation_size as usize, shared.size as usize);
         let attachment = hsa::Attachment::new(&self.library, &shared.handle, length, &agents)?;
         let (address, memory) = (attachment.address(), Memory::Attached(attachment));
@@ -433,6 +438,59 @@ impl DeviceAllocator {
             self.import_device(params, check_import(address.as_ptr(), &params)?, size, (NO_RELEASE, memory))?;
         self.trace(&buffer, size, true, &placed, self.heaps.gpu_of(buffer.affinity()));
         Ok(buffer)
+    }
+
+    /// Maps the first `size` bytes of the memory behind a DMA-BUF. The descriptor stays the importer's, which may close
+    /// it at once: the buffer keeps the memory.
+    fn import_descriptor(
+        &self,
+        params: Params,
+        fd: c_int,
+        size: usize,
+        release: raw::iree_hal_buffer_release_callback_t,
+    ) -> Result<HalRef<DeviceBuffer>> {
+        if size == 0 {
+            return Err(status!(INVALID_ARGUMENT, "cannot import 0 bytes of an OPAQUE_FD"));
+        }
+        let mut placed = params;
+        let agents = self.agents_of(self.heaps.select(&mut placed)?);
+        let mapped = hsa::MappedDmaBuf::new(&self.library, fd, &agents).map_err(|error| not_mapped(&error, fd))?;
+        let mapped = mapped.ok_or_else(|| no_descriptors("importing"))?;
+        let address = check_import(mapped.address().as_ptr(), &params)?;
+        self.import_device(params, address, size, (release, Memory::Mapped(mapped)))
+    }
+
+    /// The agents of the GPUs that the queues of `affinity` belong to.
+    fn agents_of(&self, affinity: u64) -> Vec<HsaAgent> {
+        let gpus = (0..self.heaps.gpu_count()).filter(|gpu| affinity & self.heaps.queues_of(*gpu) != 0);
+        gpus.map(|gpu| self.heaps.agent(gpu)).collect()
+    }
+
+    /// A DMA-BUF of a buffer's memory, which the caller owns. The memory lasts as long as the buffer, the descriptor
+    /// and every import of it.
+    ///
+    /// HSA gives the offset of the memory in the DMA-BUF, for which IREE's handles have no place. Buffers with the
+    /// usage SHARING_EXPORT have whole blocks of memory (see [`allocation_size`]), at offset 0, and reveal no others.
+    fn export_descriptor(&self, buffer: &DeviceBuffer) -> Result<OwnedFd> {
+        let has_blocks = buffer.allowed_usage().contains(BufferUsage::SHARING_EXPORT)
+            && buffer.memory_type().contains(MemoryType::DEVICE_LOCAL);
+        if !has_blocks || !buffer.is_own_allocation() || buffer.size() == 0 {
+            return Err(status!(
+                UNAVAILABLE,
+                "only GPU memory that this driver's allocator has made with the usage SHARING_EXPORT can be exported \
+                 as an OPAQUE_FD: no imported or empty buffers, and no host memory"
+            ));
+        }
+        let base = std::ptr::with_exposed_provenance(buffer.device_address() as usize);
+        match hsa::export_dmabuf(&self.library, base, buffer.size())? {
+            Some((descriptor, 0)) => Ok(descriptor),
+            Some((_, offset)) => Err(status!(
+                UNAVAILABLE,
+                "the buffer is at byte {offset} of its DMA-BUF, and OPAQUE_FD buffers have no offset; export it with \
+                 hsa_amd_portable_export_dmabuf"
+            )),
+            None => Err(no_descriptors("exporting")),
+        }
     }
 
     /// Wraps memory that was allocated through HSA on one of the device's GPUs. Its access rights are not changed.
@@ -448,7 +506,11 @@ impl DeviceAllocator {
         let owner = self.check_device_memory(&info, device, size, affinity)?;
         // ROCR tells a host address of all memory; whether the host gets at it depends on the GPU alone.
         let fine = HeapKind::DeviceFine;
-        let kind = if info.is_fine_grained && self.heaps.pool(owner, fine).is_some() {
+        let is_mapped = info.kind == HsaPointerType::GRAPHICS;
+        let kind = if is_mapped {
+            // The host has no access.
+            canonicalize(&mut params, &[HeapKind::DeviceCoarse])?
+        } else if info.is_fine_grained && self.heaps.pool(owner, fine).is_some() {
             canonicalize(&mut params, &[fine])?
         } else {
             let mut kinds = vec![HeapKind::DeviceCoarse, HeapKind::DeviceVisible];
@@ -457,7 +519,11 @@ impl DeviceAllocator {
         };
         let host = if kind.is_host_visible() { device.as_ptr() } else { std::ptr::null_mut() };
         let (flush, coherent) = (self.heaps.flush(owner, kind), self.heaps.coherent_use(owner, kind));
-        let access = self.heaps.access_of(info.owner, &info.accessible);
+        let mut agents = info.accessible;
+        if !is_mapped {
+            agents.push(info.owner);
+        }
+        let access = self.heaps.access_of(&agents);
         let storage = Storage { device: device.as_ptr() as u64, host, flush, coherent, access, memory };
         let placement = self.placement(affinity);
         DeviceBuffer::create(&self.buffers, placement, &params, size, storage, release, None)
@@ -473,7 +539,7 @@ impl DeviceAllocator {
         affinity: u64,
     ) -> Result<usize> {
         match info.kind {
-            HsaPointerType::HSA | HsaPointerType::HSA_VMEM | HsaPointerType::IPC => {}
+            HsaPointerType::HSA | HsaPointerType::HSA_VMEM | HsaPointerType::IPC | HsaPointerType::GRAPHICS => {}
             HsaPointerType::LOCKED => {
                 return Err(status!(
                     INVALID_ARGUMENT,
@@ -501,7 +567,9 @@ impl DeviceAllocator {
         }
         for gpu in 0..self.heaps.gpu_count() {
             let agent = self.heaps.agent(gpu);
-            if affinity & self.heaps.queues_of(gpu) != 0 && agent != info.owner && !info.accessible.contains(&agent) {
+            // A mapping gives its owner no access by itself.
+            let has_access = agent == info.owner && info.kind != HsaPointerType::GRAPHICS;
+            if affinity & self.heaps.queues_of(gpu) != 0 && !has_access && !info.accessible.contains(&agent) {
                 return Err(status!(
                     PERMISSION_DENIED,
                     "GPU {gpu} of the device has no access to the memory at {device:p}; allow it with \
@@ -547,13 +615,51 @@ impl DeviceAllocator {
                     "the host has no access to the buffer, which a HOST_ALLOCATION needs"
                 ));
             }
-            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD | raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32 => {
-                return Err(status!(UNIMPLEMENTED, "exporting buffers as OPAQUE_FD or OPAQUE_WIN32 is not supported"));
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_FD => {
+                external.handle.opaque_fd.fd = self.export_descriptor(buffer)?.into_raw_fd();
+            }
+            raw::IREE_HAL_EXTERNAL_BUFFER_TYPE_OPAQUE_WIN32 => {
+                return Err(status!(UNIMPLEMENTED, "exporting buffers as OPAQUE_WIN32 is not supported"));
             }
             other => return Err(status!(INVALID_ARGUMENT, "{other} is not a type of external buffers")),
         }
         out.set(external);
         Ok(())
+    }
+}
+
+/// Bytes to allocate for a buffer of `size` bytes. GPU memory that is to be exported gets whole blocks: smaller
+/// allocations share a block, and a DMA-BUF is of whole blocks.
+///
+/// # Errors
+/// As for [`fit`].
+fn allocation_size(placement: &Placement<'_>, params: &Params, size: usize) -> Result<usize> {
+    let info = placement.pool.info();
+    let is_exported = BufferUsage::from_bits_retain(params.usage).contains(BufferUsage::SHARING_EXPORT);
+    let in_blocks = match is_exported && placement.kind.is_device_local() {
+        true => size.max(1).checked_next_multiple_of(info.block.max(1)),
+        false => None,
+    };
+    fit(info, in_blocks.unwrap_or(size), params.min_alignment)
+}
+
+#[cold]
+fn no_descriptors(doing: &str) -> Status {
+    status!(
+        UNIMPLEMENTED,
+        "{doing} OPAQUE_FD buffers needs DMA-BUFs, which the HSA runtime or the kernel driver does not have \
+         (HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED)"
+    )
+}
+
+/// The error for a descriptor that cannot be mapped. HSA has no status for other files.
+#[cold]
+fn not_mapped(error: &hsa::Error, fd: c_int) -> Status {
+    match error.status() {
+        Some(HsaStatus::ERROR) => {
+            status!(INVALID_ARGUMENT, "the OPAQUE_FD {fd} is no open DMA-BUF of a GPU's memory; {error}")
+        }
+        _ => error.clone().into(),
     }
 }
 

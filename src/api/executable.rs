@@ -155,7 +155,7 @@ impl DeviceExecutable {
             flush: None,
             coherent: None,
             // The runtime's loader gives no other agent access.
-            access: device.heaps().access_of(gpu.agent().handle(), &[]),
+            access: device.heaps().access_of(&[gpu.agent().handle()]),
             memory: Memory::Borrowed,
         };
         let keep = object::retain(self);

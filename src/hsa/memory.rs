@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Memory pools, allocations, locked host memory and pointer queries (`hsa_ext_amd.h`).
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -36,6 +37,8 @@ pub struct MemoryPoolInfo {
     pub alloc_allowed: bool,
     /// Allocations are rounded up to this many bytes.
     pub granule: usize,
+    /// Allocations of whole multiples of this many bytes share no DMA-BUF with others.
+    pub block: usize,
     /// Alignment of allocations in bytes.
     pub alignment: usize,
     /// Most bytes of one allocation.
@@ -108,6 +111,7 @@ impl MemoryPool {
             size,
             alloc_allowed: value(P::RUNTIME_ALLOC_ALLOWED)?.bool(),
             granule,
+            block: optional(value(P::RUNTIME_ALLOC_REC_GRANULE))?.map_or(granule, |bytes| bytes.usize()),
             alignment: value(P::RUNTIME_ALLOC_ALIGNMENT)?.usize(),
             alloc_max_size: optional(value(P::ALLOC_MAX_SIZE))?.map_or(size, |bytes| bytes.usize()),
             accessible_by_all: value(P::ACCESSIBLE_BY_ALL)?.bool(),
@@ -319,6 +323,70 @@ impl Drop for Attachment {
         if let Some(detach) = self.library.symbols.hsa_amd_ipc_memory_detach {
             // SAFETY: attached by this runtime and not detached before; the owner says that it is no longer used.
             report("hsa_amd_ipc_memory_detach", unsafe { detach(self.address.as_ptr().cast()) });
+        }
+    }
+}
+
+/// A DMA-BUF of the device memory that contains `size` bytes from `base` on, and the offset of `base` in it. None if
+/// the runtime has no DMA-BUFs. The memory lasts as long as the descriptor and its mappings.
+///
+/// # Errors
+/// The status of the call: the memory is the host's, or in no allocation, or there are too many descriptors.
+pub fn export_dmabuf(library: &Library, base: *const u8, size: usize) -> Result<Option<(OwnedFd, u64)>> {
+    let export = library.symbols.hsa_amd_portable_export_dmabuf.filter(|_| library.system().dmabuf_supported);
+    let Some(export) = export else { return Ok(None) };
+    let (mut fd, mut offset) = (-1, 0);
+    // SAFETY: the address is looked up; the results go to locals.
+    let status = unsafe { export(base.cast(), size, &raw mut fd, &raw mut offset) };
+    check_with("hsa_amd_portable_export_dmabuf", status, || format!("{size} bytes at {base:p}"))?;
+    // SAFETY: the descriptor was just made and has no other owner.
+    Ok(Some((unsafe { OwnedFd::from_raw_fd(fd) }, offset)))
+}
+
+/// A mapped DMA-BUF, unmapped when dropped. Needs its descriptor no more.
+#[derive(Debug)]
+pub struct MappedDmaBuf {
+    library: Arc<Library>,
+    address: NonNull<u8>,
+}
+
+// SAFETY: a mapping is an address; the runtime's functions may be called from any thread.
+unsafe impl Send for MappedDmaBuf {}
+// SAFETY: shared references only read the address.
+unsafe impl Sync for MappedDmaBuf {}
+
+impl MappedDmaBuf {
+    /// Maps the DMA-BUF that is open as `fd` for `agents`. None if the runtime has no DMA-BUFs.
+    ///
+    /// # Errors
+    /// The status of the call: the descriptor is not of a GPU's memory, or an agent has no access to that.
+    pub fn new(library: &Arc<Library>, fd: c_int, agents: &[HsaAgent]) -> Result<Option<Self>> {
+        let symbols = &library.symbols;
+        let is_supported = library.system().dmabuf_supported && symbols.hsa_amd_interop_unmap_buffer.is_some();
+        let Some(map) = symbols.hsa_amd_interop_map_buffer.filter(|_| is_supported) else { return Ok(None) };
+        let (mut size, mut address): (usize, *mut c_void) = (0, std::ptr::null_mut());
+        let (count, list, none) = (agents.len() as u32, agents.as_ptr().cast_mut(), std::ptr::null_mut());
+        // SAFETY: the agents are only read, during the call; the results go to locals.
+        let status = unsafe { map(count, list, fd, 0, &raw mut size, &raw mut address, none, std::ptr::null_mut()) };
+        let (call, details) = ("hsa_amd_interop_map_buffer", || format!("descriptor {fd}"));
+        check_with(call, status, details)?;
+        match NonNull::new(address.cast()) {
+            Some(address) => Ok(Some(Self { library: library.clone(), address })),
+            None => Err(Error::Call { call, status: HsaStatus::ERROR_OUT_OF_RESOURCES, details: details() }),
+        }
+    }
+
+    /// The address of the first byte.
+    pub fn address(&self) -> NonNull<u8> {
+        self.address
+    }
+}
+
+impl Drop for MappedDmaBuf {
+    fn drop(&mut self) {
+        if let Some(unmap) = self.library.symbols.hsa_amd_interop_unmap_buffer {
+            // SAFETY: mapped by this runtime and not unmapped before; the owner says that it is no longer used.
+            report("hsa_amd_interop_unmap_buffer", unsafe { unmap(self.address.as_ptr().cast()) });
         }
     }
 }

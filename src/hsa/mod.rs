@@ -33,8 +33,8 @@ pub use events::{Fault, FaultKind, FaultListener, fault_of, listen, tells_faults
 pub use executable::{Executable, Kernel, LoadRange, Variable};
 pub use library::Library;
 pub use memory::{
-    Allocation, Attachment, HostLock, MemoryPool, MemoryPoolInfo, Part, PointerInfo, lock_host, pointer_info,
-    share_memory,
+    Allocation, Attachment, HostLock, MappedDmaBuf, MemoryPool, MemoryPoolInfo, Part, PointerInfo, export_dmabuf,
+    lock_host, pointer_info, share_memory,
 };
 pub use queue::HardwareQueue;
 pub use signal::Signal;

@@ -93,6 +93,9 @@ symbols! {
         hsa_amd_ipc_memory_create
         hsa_amd_ipc_memory_attach
         hsa_amd_ipc_memory_detach
+        hsa_amd_portable_export_dmabuf
+        hsa_amd_interop_map_buffer
+        hsa_amd_interop_unmap_buffer
         hsa_sim_last_fault
         hsa_sim_memory_part_gap
         hsa_sim_memory_part_begin

@@ -16,7 +16,7 @@ use amdgpu_ffi::{
     iree, raw, status, thunk,
 };
 use amdgpu_gpu::coherent::CoherentUse;
-use amdgpu_hsa::{Allocation, Attachment, HdpFlush, HostLock, Library, Part};
+use amdgpu_hsa::{Allocation, Attachment, HdpFlush, HostLock, Library, MappedDmaBuf, Part};
 use amdgpu_profile::memory::BufferTrace;
 
 /// The memory that a buffer frees at its end.
@@ -26,6 +26,8 @@ pub enum Memory {
     Allocated(Allocation),
     /// Memory of another process.
     Attached(Attachment),
+    /// Memory behind a descriptor.
+    Mapped(MappedDmaBuf),
     /// The pin of host memory of the application.
     Locked(HostLock),
     /// The part of a pool's memory that is registered as used, if the runtime tracks parts, until another owner
@@ -258,6 +260,11 @@ impl DeviceBuffer {
     /// The length in bytes.
     pub fn size(&self) -> usize {
         self.base.byte_length
+    }
+
+    /// The usage it is allowed for.
+    pub fn allowed_usage(&self) -> BufferUsage {
+        BufferUsage::from_bits_retain(self.base.allowed_usage)
     }
 
     /// The affinity bits of the queues it is for.

@@ -290,10 +290,9 @@ impl Heaps {
         self.gpus[gpu].agent
     }
 
-    /// The access to memory of `owner` that its allocator gave to `others`.
-    pub fn access_of(&self, owner: HsaAgent, others: &[HsaAgent]) -> Access {
-        let has_access = |agent: &&HsaAgent| **agent == owner || others.contains(agent);
-        let agents: Vec<_> = self.visible.iter().filter(has_access).copied().collect();
+    /// The access to memory that these agents have.
+    pub fn access_of(&self, agents: &[HsaAgent]) -> Access {
+        let agents: Vec<_> = self.visible.iter().filter(|agent| agents.contains(agent)).copied().collect();
         if agents.len() == self.visible.len() { Access::All } else { Access::Only(agents.into()) }
     }
 
@@ -474,6 +473,7 @@ mod tests {
             size: 1 << 30,
             alloc_allowed: true,
             granule: 4096,
+            block: 4096,
             alignment: 4096,
             alloc_max_size: 1 << 20,
             accessible_by_all: false,
