@@ -25,25 +25,19 @@ impl fmt::Display for Access {
 }
 
 /// The kinds of faults.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The simulator lacks this instruction or mode.
-    #[error("not implemented by the simulator: {0}")]
     NotImplemented(String),
     /// Every wave of the workgroup waits for a barrier that not all of them have signalled.
-    #[error("deadlock: all waves wait for a barrier that some have not signalled")]
     Deadlock,
     /// The words at the pc are no instruction of the target.
-    #[error("invalid encoding: {0}")]
     InvalidEncoding(String),
     /// The instruction names a register that the kernel descriptor does not allocate.
-    #[error("register out of range: {0}")]
     RegisterOutOfRange(String),
     /// The kernel descriptor, code or packet cannot start a kernel.
-    #[error("cannot launch: {0}")]
     Launch(String),
     /// An access to memory that is not mapped, or not for this kind of access.
-    #[error("memory violation: {access} of {size} bytes at address {address:#x} (lane {lane}): {reason}")]
     MemoryViolation {
         /// First byte.
         address: u64,
@@ -57,7 +51,6 @@ pub enum FaultKind {
         reason: &'static str,
     },
     /// An access that must be aligned and is not.
-    #[error("misaligned {access} of {size} bytes at address {address:#x} (lane {lane})")]
     Misaligned {
         /// First byte.
         address: u64,
@@ -69,9 +62,6 @@ pub enum FaultKind {
         lane: u32,
     },
     /// An access beyond the workgroup's group segment.
-    #[error(
-        "LDS {access} of {size} bytes at offset {offset:#x} (lane {lane}) is outside the group segment of {limit} bytes"
-    )]
     LdsOutOfBounds {
         /// Byte offset in the group segment.
         offset: u64,
@@ -85,9 +75,6 @@ pub enum FaultKind {
         lane: u32,
     },
     /// An access beyond the work-item's private segment.
-    #[error(
-        "scratch {access} of {size} bytes at offset {offset:#x} (lane {lane}) is outside the private segment of {limit} bytes"
-    )]
     ScratchOutOfBounds {
         /// Byte offset in the lane's private segment.
         offset: i64,
@@ -101,19 +88,12 @@ pub enum FaultKind {
         lane: u32,
     },
     /// The program counter left the code.
-    #[error("pc out of range: jump to {0:#x}")]
     PcOutOfRange(u64),
     /// A finding of the checks, which is fatal.
-    #[error("{0}")]
     Found(String),
     /// `s_trap`.
-    #[error("trap {0}")]
     Trap(u16),
     /// The launcher asked to stop, or another workgroup has failed.
-    #[error(
-        "cancelled when {ended} of the workgroup's {waves} waves had ended, {waiting} waited at a barrier, and {begun} of \
-         {workgroups} workgroups had begun"
-    )]
     Cancelled {
         /// Waves of the workgroup that have ended.
         ended: usize,
@@ -127,6 +107,44 @@ pub enum FaultKind {
         workgroups: u64,
     },
 }
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultKind::NotImplemented(what) => write!(f, "not implemented by the simulator: {what}"),
+            FaultKind::Deadlock => f.write_str("deadlock: all waves wait for a barrier that some have not signalled"),
+            FaultKind::InvalidEncoding(what) => write!(f, "invalid encoding: {what}"),
+            FaultKind::RegisterOutOfRange(what) => write!(f, "register out of range: {what}"),
+            FaultKind::Launch(why) => write!(f, "cannot launch: {why}"),
+            FaultKind::MemoryViolation { address, size, access, lane, reason } => {
+                write!(f, "memory violation: {access} of {size} bytes at address {address:#x} (lane {lane}): {reason}")
+            }
+            FaultKind::Misaligned { address, size, access, lane } => {
+                write!(f, "misaligned {access} of {size} bytes at address {address:#x} (lane {lane})")
+            }
+            FaultKind::LdsOutOfBounds { offset, size, limit, access, lane } => write!(
+                f,
+                "LDS {access} of {size} bytes at offset {offset:#x} (lane {lane}) is outside the group segment of \
+                 {limit} bytes"
+            ),
+            FaultKind::ScratchOutOfBounds { offset, size, limit, access, lane } => write!(
+                f,
+                "scratch {access} of {size} bytes at offset {offset:#x} (lane {lane}) is outside the private segment \
+                 of {limit} bytes"
+            ),
+            FaultKind::PcOutOfRange(to) => write!(f, "pc out of range: jump to {to:#x}"),
+            FaultKind::Found(finding) => f.write_str(finding),
+            FaultKind::Trap(id) => write!(f, "trap {id}"),
+            FaultKind::Cancelled { ended, waiting, waves, begun, workgroups } => write!(
+                f,
+                "cancelled when {ended} of the workgroup's {waves} waves had ended, {waiting} waited at a barrier, \
+                 and {begun} of {workgroups} workgroups had begun"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FaultKind {}
 
 /// A fault that has stopped a kernel, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
