@@ -30,7 +30,7 @@ const SECTIONS: [(&str, &[Entry]); 4] = [
             entry(
                 "JIT",
                 "`0`, `1`, `always`, `check`: use of [compiled code](../design/jit.md)",
-                "`1` with AVX-512, else `0`",
+                "`1` with AVX2, else `0`",
             ),
             entry("TIMEOUT", "seconds that a kernel may run; `0`: no limit", "`0`"),
             entry("SEED", "a number: perturbs scheduling", "in order"),

@@ -13,11 +13,12 @@ use super::level::{Exec, Level, select};
 use super::span::{Small, Span, move_small};
 use super::{atomic, transpose};
 use crate::fault::{Access, FaultKind};
-use crate::hardware::slot;
+use crate::hardware::{PRIVATE_APERTURE, slot};
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
 use crate::wave::{Group, Wave};
 use sim_isa::{Flags, Format, Op};
+use std::ops::Range;
 
 /// Handler of a vector memory op. Kernels are not launched in clusters, so `cluster_*` loads are plain loads of each
 /// workgroup.
@@ -147,6 +148,15 @@ fn load_lanes<S: Space, const DWORDS: usize, const L: usize>(
     Ok(())
 }
 
+/// The rows of private memory that a lane's dwords are in, if the address leads there, is aligned, and within bounds.
+#[inline(always)]
+fn private_rows<const DWORDS: usize>(address: u64, private_size: u32) -> Option<Range<usize>> {
+    let offset = u64::from(address as u32);
+    let is_private = (address >> 32) as u32 == PRIVATE_APERTURE && offset.is_multiple_of(4);
+    let first = offset as usize / 4;
+    (is_private && offset + 4 * DWORDS as u64 <= private_size.into()).then_some(first..first + DWORDS)
+}
+
 /// The lanes that read LDS, scratch, or beyond a buffer's end.
 #[inline(never)]
 fn load_rest<const DWORDS: usize, const L: usize>(
@@ -169,6 +179,12 @@ fn load_rest<const DWORDS: usize, const L: usize>(
         }
     }
     for lane in each_lane(lanes.local) {
+        if let Some(rows) = private_rows::<DWORDS>(wave.addresses[lane], group.private_size) {
+            for (row, private) in wave.v[dst..dst + DWORDS].iter_mut().zip(&wave.scratch[rows]) {
+                row.0[lane] = private.0[lane];
+            }
+            continue;
+        }
         let mut bytes = [[0; 4]; DWORDS];
         load_local(wave, group, lane, bytes.as_flattened_mut())?;
         for (i, dword) in bytes.into_iter().enumerate() {
@@ -220,6 +236,12 @@ fn store_lanes<S: Space, const DWORDS: usize, const L: usize>(
         }
     }
     for lane in each_lane(lanes.local) {
+        if let Some(rows) = private_rows::<DWORDS>(wave.addresses[lane], group.private_size) {
+            for (private, row) in wave.scratch[rows].iter_mut().zip(&wave.v[data..data + DWORDS]) {
+                private.0[lane] = row.0[lane];
+            }
+            continue;
+        }
         let mut bytes = [[0; 4]; DWORDS];
         for (i, dword) in bytes.iter_mut().enumerate() {
             *dword = wave.v[data + i].0[lane].to_le_bytes();

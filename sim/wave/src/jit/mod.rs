@@ -67,10 +67,10 @@ impl Jit {
         Jit { is_narrow: true, ..self }
     }
 
-    /// The use of compiled code on this host where nothing else is asked for: with AVX-512, [`Self::ON`].
+    /// The use of compiled code on this host where nothing else is asked for: [`Self::ON`] if the host can run it.
     pub fn of_host() -> Self {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        if is_x86_feature_detected!("avx512f") {
+        if emit::width(false).is_some() {
             return Self::ON;
         }
         Self::OFF

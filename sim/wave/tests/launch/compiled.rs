@@ -2,7 +2,8 @@
 //! Compiled code gives way, stops, and is freed.
 
 use crate::rig::launch;
-use crate::{CODE, Map, load};
+use crate::{CODE, Map, load, run_for};
+use sim_isa::Target;
 use sim_llvm::assemble;
 use sim_wave::{FaultKind, Jit, Kernel, Launch, run};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +70,50 @@ fn a_compiled_loop_can_be_cancelled() {
             let stopped = kernel.join().unwrap();
             assert!(matches!(stopped, Err(FaultKind::Cancelled { ended: 0, waves: 1, .. })), "{stopped:?}");
         });
+    }
+}
+
+/// Each of 20 or more items computes five times its number by way of 24 bytes of private memory.
+#[test]
+fn a_run_with_private_memory_computes_and_faults_as_the_interpreter() {
+    let lines = [
+        "s_load_b64 s[6:7], s[0:1], 0x0",
+        "v_add_nc_u32 v1, 1, v0",
+        "scratch_store_b32 off, v1, off offset:8",
+        "v_add_nc_u32 v2, v1, v1",
+        "scratch_load_b32 v3, off, off offset:8",
+        "v_add_nc_u32 v3, v3, v2",
+        "scratch_store_b64 off, v[2:3], off offset:16",
+        "scratch_load_b64 v[4:5], off, off offset:16",
+        "v_add_nc_u32 v4, v4, v5",
+        "v_lshlrev_b32 v0, 2, v0",
+        "s_waitcnt lgkmcnt(0)",
+        "global_store_b32 v0, v4, s[6:7]",
+        "s_endpgm",
+    ];
+    let code = assemble("gfx1100", &lines.map(str::to_owned));
+    let code: Vec<u32> = code.into_iter().flat_map(Option::unwrap).collect();
+    // All lanes active, and some.
+    for items in [32, 20] {
+        for private_size in [24, 16] {
+            let run = |jit| {
+                let (result, data) = run_for::<32>(Target::Gfx11, 32, &code, items, items as u16, |launch| {
+                    launch.packet.private_segment_size = private_size;
+                    launch.jit = jit;
+                });
+                (result.map(|counters| counters.wave_instructions).map_err(|fault| (fault.pc, fault.kind)), data)
+            };
+            let (expected, data) = run(Jit::OFF);
+            if private_size == 24 {
+                assert_eq!(expected, Ok(13));
+                assert!((1..=items).zip(data).all(|(n, value)| value == 5 * n), "{data:?}");
+            } else {
+                assert!(matches!(expected, Err((_, FaultKind::ScratchOutOfBounds { offset: 16, .. }))), "{expected:?}");
+            }
+            for jit in [Jit::ALWAYS, Jit::ALWAYS.with_avx2()] {
+                assert_eq!(run(jit), (expected.clone(), data), "{items} items, {private_size} bytes, {jit:?}");
+            }
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::wave::{self, Group, PlaceBytes, Row, Wave};
 use place::{Key, Known, Slot, find};
 pub(super) use place::{Place, Places};
 use sim_isa::{Format, Op, Target};
-use sim_jit::{Condition, Gpr, Mem, Rm, Scalar, Width, vector as v};
+use sim_jit::{Condition, Gpr, Jump, Mem, Rm, Scalar, Width, vector as v};
 use std::mem::offset_of;
 
 /// Calls in place of part of a template.
@@ -488,16 +488,28 @@ fn dwords_of_scratch<const L: usize>(code: Op, op: &MicroOp<L>) -> Option<(bool,
     (is_constant && is_whole).then_some((stores, count))
 }
 
-/// Dwords of private memory, which are rows.
-fn scratch<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) -> bool {
+/// Bytes of private memory up to the end of what an op accesses at a constant offset.
+pub(super) fn end_of_scratch<const L: usize>(op: &MicroOp<L>) -> Option<i32> {
+    let (_, count) = dwords_of_scratch(op.code?, op)?;
+    Some(op.mem.offset + 4 * i32::from(count))
+}
+
+/// Compares the size of private memory. The jump is taken if it is less.
+pub(super) fn compare_scratch<const L: usize>(e: &mut Emitter<'_, L>, size: i32) -> Jump {
+    let known = Mem { base: CONTEXT, displacement: offset_of!(Context, private_size) as i32 };
+    e.asm.compare_constant(known, size);
+    e.asm.jump_if(Condition::Below)
+}
+
+/// Compiles a move of dwords of private memory, which are rows. In a run its size has been compared.
+pub(super) fn scratch<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) -> bool {
     let Some((stores, count)) = dwords_of_scratch(code, op) else { return false };
     let (data, offset) = (&op.src[1], op.mem.offset);
-    let field = |offset: usize| Mem { base: CONTEXT, displacement: offset as i32 };
-    e.asm.compare_constant(field(offset_of!(Context, private_size)), offset + 4 * i32::from(count));
-    let (before, jump) = (e.registers(), e.asm.jump_if(Condition::Below));
-    e.asm.load_wide(Gpr::Rax, field(offset_of!(Context, scratch)));
+    let before = e.registers();
+    let beyond = (!e.is_in_run()).then(|| compare_scratch(e, offset + 4 * i32::from(count)));
+    e.asm.load_wide(Gpr::Rax, Mem { base: CONTEXT, displacement: offset_of!(Context, scratch) as i32 });
     for n in 0..count {
-        for part in 0..e.parts() {
+        for part in e.each_part() {
             e.next();
             let lanes = e.width.lanes() * usize::from(part);
             let displacement = (offset / 4 + i32::from(n)) * size_of::<Row<L>>() as i32 + 4 * lanes as i32;
@@ -512,6 +524,8 @@ fn scratch<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &MicroOp<L>) ->
             }
         }
     }
-    e.or_handler(vec![jump], None, before, op);
+    if let Some(beyond) = beyond {
+        e.or_handler(vec![beyond], None, before, op);
+    }
     true
 }

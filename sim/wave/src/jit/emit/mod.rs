@@ -35,7 +35,7 @@ enum Kind {
 }
 
 /// The width of this CPU's vectors; `None` if they are too narrow. `is_narrow`: AVX2's, where there are wider ones.
-fn width(is_narrow: bool) -> Option<Width> {
+pub(super) fn width(is_narrow: bool) -> Option<Width> {
     if !is_x86_feature_detected!("avx2") || !is_x86_feature_detected!("fma") || !is_x86_feature_detected!("f16c") {
         return None;
     }
@@ -189,8 +189,8 @@ pub(super) struct Emitter<'p, const L: usize> {
     pub target: Target,
     /// The op under way, by its number.
     at: u32,
-    /// The part of rows that templates compile, if not all.
-    part: Option<u8>,
+    /// The run under way, if there is one.
+    run: Option<Run>,
     pub places: Places,
     detours: Vec<Detour>,
     /// Rows that the block has written: each is the sum of a value and a constant so small that immediates can be
@@ -207,17 +207,29 @@ pub(super) struct Emitter<'p, const L: usize> {
     bodies: [BTreeMap<u32, usize>; 2],
 }
 
+/// Ops that are compiled for one part of their rows after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    /// The part that is under way.
+    part: u8,
+    /// Number of the first op, and how many there are.
+    first: u32,
+    count: u32,
+}
+
 /// Code behind a block that makes calls in place of a template.
 struct Detour {
     /// State of the registers at the jumps, and where the block goes on.
     before: Registers,
     after: Registers,
     to: usize,
-    /// Calls the op's handler.
+    /// Calls the handlers of ops.
     to_handler: Vec<Jump>,
+    /// The first of these ops, by its address and its number, and how many they are.
     op: u64,
     at: u32,
-    /// Instructions to be counted before the op, and of itself.
+    ops: u32,
+    /// Instructions to be counted before the ops, and of themselves.
     uncounted: i32,
     count: i32,
     other: Option<(Jump, Way)>,
@@ -239,7 +251,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
             exits: Vec::new(),
             target: program.target,
             at: 0,
-            part: None,
+            run: None,
             places: Places::new(program),
             detours: Vec::new(),
             values: BTreeMap::new(),
@@ -291,7 +303,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
             if is_access && at > 0 {
                 break;
             }
-            let run = self.by_lane(&ops[at..], first + at as u32);
+            let run = self.by_lane(&ops[at..], first + at as u32, apart);
             if run > 0 {
                 templates += run;
                 at += run;
@@ -390,7 +402,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
 
     /// Compiles a detour. `exit` is where a block ends that was stopped.
     fn detour(&mut self, detour: Detour, exit: usize) {
-        let Detour { before, after, to, to_handler, op, at, uncounted, count, other } = detour;
+        let Detour { before, after, to, to_handler, op, at, ops, uncounted, count, other } = detour;
         let mut end = None;
         if !to_handler.is_empty() {
             for jump in to_handler {
@@ -403,7 +415,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
             }
             // The handler may write rows that places depend on.
             self.asm.store_constant(field(offset_of!(Wave<L>, places.known)), 0);
-            self.call_handlers(op, 1, at);
+            self.call_handlers(op, ops, at);
             self.asm.jump_back_if(Condition::NotEqual, exit);
             // The block counts all of them later.
             self.asm.add_wide(counter, -uncounted - count);
@@ -434,14 +446,18 @@ impl<'p, const L: usize> Emitter<'p, L> {
     }
 
     /// Compiles the ops, up to the first that is not by lane, for one part of their rows after the other, so that the
-    /// few vector registers of AVX2 hold more rows. `at` is the number of the first one. Returns how many there are;
-    /// none if there is nothing to be gained.
-    fn by_lane(&mut self, ops: &[MicroOp<L>], at: u32) -> usize {
-        let is_by_lane = |op: &MicroOp<L>| op.code.is_some_and(vector::is_by_lane) && op.crossing.is_none();
-        let count = ops.iter().take_while(|op| is_by_lane(op)).count();
-        if self.width == Width::Zmm || count < 2 {
+    /// vector registers hold more rows. `at` is the number of the first one. Returns how many there are; none if there
+    /// is nothing to be gained. `apart`: accesses to private memory end the run.
+    fn by_lane(&mut self, ops: &[MicroOp<L>], at: u32, apart: bool) -> usize {
+        let is_by_lane =
+            |op: &MicroOp<L>| op.code.is_some_and(vector::is_by_lane) || !apart && access::end_of_scratch(op).is_some();
+        let count = ops.iter().take_while(|op| op.crossing.is_none() && is_by_lane(op)).count();
+        if count < 2 {
             return 0;
         }
+        let (start, before) = (self.asm.offset(), self.registers);
+        let end = ops[..count].iter().filter_map(access::end_of_scratch).max();
+        let beyond = end.map(|end| access::compare_scratch(self, end));
         let (values, uniform) = (self.values.clone(), self.uniform.clone());
         let (next_value, written) = (self.next_value, self.written.len());
         let mut done = count;
@@ -452,14 +468,22 @@ impl<'p, const L: usize> Emitter<'p, L> {
                 self.next_value = next_value;
                 self.written.truncate(written);
             }
-            self.part = Some(part);
+            self.run = Some(Run { part, first: at, count: done as u32 });
             let is_compiled = |&(at, op): &(u32, &MicroOp<L>)| {
                 self.begin(at);
-                op.code.is_some_and(|code| vector::template(self, code, op))
+                let compiles = |code| vector::template(self, code, op) || access::scratch(self, code, op);
+                op.code.is_some_and(compiles)
             };
             done = (at..).zip(&ops[..done]).take_while(is_compiled).count();
         }
-        self.part = None;
+        self.run = None;
+        if done == 0 {
+            self.asm.truncate(start);
+            return 0;
+        }
+        if let Some(beyond) = beyond {
+            self.or_handlers(vec![beyond], None, before, (&ops[..done], at));
+        }
         self.uncounted += ops[..done].iter().map(|op| op.count as i32).sum::<i32>();
         done
     }
@@ -533,15 +557,27 @@ impl<'p, const L: usize> Emitter<'p, L> {
         before: Registers,
         op: &MicroOp<L>,
     ) {
+        self.or_handlers(to_handler, other, before, (std::slice::from_ref(op), self.at));
+    }
+
+    /// [`Self::or_handler`] of several ops, of which the first has a number.
+    fn or_handlers(
+        &mut self,
+        to_handler: Vec<Jump>,
+        other: Option<(Jump, Way)>,
+        before: Registers,
+        (ops, at): (&[MicroOp<L>], u32),
+    ) {
         self.detours.push(Detour {
             before,
             after: self.registers,
             to: self.asm.offset(),
             to_handler,
-            op: std::ptr::from_ref(op) as u64,
-            at: self.at,
+            op: ops.as_ptr() as u64,
+            at,
+            ops: ops.len() as u32,
             uncounted: self.uncounted,
-            count: op.count as i32,
+            count: ops.iter().map(|op| op.count as i32).sum(),
             other,
         });
     }

@@ -5,6 +5,7 @@ use super::{Emitter, NEW, ROWS, Value, field};
 use crate::operand::{Src, SrcKind};
 use crate::wave::{Row, Wave};
 use sim_jit::{Mask, Mem, Rm, Width};
+use std::cmp::Ordering;
 use std::mem::offset_of;
 use std::ops::Range;
 
@@ -138,7 +139,12 @@ impl<const L: usize> Emitter<'_, L> {
 
     /// The parts that a template compiles.
     pub fn each_part(&self) -> Range<u8> {
-        self.part.map_or(0..self.parts(), |part| part..part + 1)
+        self.run.map_or(0..self.parts(), |run| run.part..run.part + 1)
+    }
+
+    /// True if templates compile one part.
+    pub fn is_in_run(&self) -> bool {
+        self.run.is_some()
     }
 
     /// A mask register for other uses.
@@ -254,16 +260,27 @@ impl<const L: usize> Emitter<'_, L> {
 
     /// A vector register that no current operand is in: an empty one, or that whose row is used last.
     pub fn fresh(&mut self) -> u8 {
-        let next_use = |operand| {
+        let use_after = |operand, at| {
             let uses = self.uses.get(&operand).map_or(&[][..], Vec::as_slice);
-            uses.get(uses.partition_point(|&at| at <= self.at)).copied().unwrap_or(u32::MAX)
+            uses.get(uses.partition_point(|&other| other < at)).copied().unwrap_or(u32::MAX)
+        };
+        let next_use = |operand, part: u8| {
+            let Some(run) = self.run else { return use_after(operand, self.at + 1) };
+            let end = run.first + run.count;
+            let at = match part.cmp(&run.part) {
+                Ordering::Less => use_after(operand, end),
+                Ordering::Equal => use_after(operand, self.at + 1),
+                Ordering::Greater => use_after(operand, run.first),
+            };
+            // The run's ops are compiled for other parts first.
+            let passes = if at < end { part } else { self.parts() - 1 } - run.part;
+            at.saturating_add(u32::from(passes) * run.count)
         };
         let last = (0..self.width.registers()).max_by_key(|&n| match self.registers.held[n] {
             _ if self.used[n] == self.now => (0, 0),
             Held::Nothing => (3, 0),
-            Held::Row(_, part) if self.part.is_some_and(|now| now != part) => (1, u32::MAX - 1),
-            Held::Row(row, _) => (1, next_use(Operand::Row(row))),
-            Held::Slot(slot) => (1, next_use(Operand::Slot(slot))),
+            Held::Row(row, part) => (1, next_use(Operand::Row(row), part)),
+            Held::Slot(slot) => (1, next_use(Operand::Slot(slot), self.run.map_or(0, |run| run.part))),
         });
         let reg = last.unwrap_or(0);
         assert!(self.used[reg] != self.now, "an op needs more vector registers than there are");
