@@ -57,7 +57,7 @@ pub use jit::{Jit, TOTALS as COMPILED, Totals as Compiled};
 pub use kernel::Kernel;
 pub use launch::{Counters, Launch, MAX_WORKGROUP, Observers, Watch};
 pub use memory::{Caches, Control, Memory, Path, Region, Turn};
-pub use probe::Probe;
+pub use probe::{Probe, Run};
 pub use profile::{Collect, Figures};
 pub use sanitizer::{CheckSet, Checks, Finding, Line, PAGE, Page, PathFinding, PathReport, Sink, Touched, Unwritten};
 pub use steps::{Class, Executed, TakeSteps};

@@ -95,12 +95,7 @@ impl<const L: usize> Probe<L> {
         self.wave.set_mode(mode);
     }
 
-    /// Runs machine code at address 0 until it ends (by `s_endpgm`, or after its last instruction), and counts its
-    /// instructions.
-    ///
-    /// # Errors
-    /// The fault. Barriers are passed; leaving the code by a jump is [`FaultKind::PcOutOfRange`].
-    pub fn run(&mut self, target: Target, code: &[u32], memory: &dyn Memory) -> Result<u64, FaultKind> {
+    fn execute(&mut self, target: Target, code: &[u32], memory: &dyn Memory) -> Result<u64, FaultKind> {
         // s_endpgm
         let end = if target.is_before_gfx11() { 0xbf81_0000 } else { 0xbfb0_0000 };
         let bytes: Vec<u8> = code.iter().chain([&end]).flat_map(|word| word.to_le_bytes()).collect();
@@ -135,5 +130,28 @@ impl<const L: usize> Probe<L> {
         };
         self.lds = group.lds;
         result
+    }
+}
+
+/// Running of a probe. The executor of either wave size is compiled in this crate alone. A function of [`Probe`] for any
+/// `L` would be compiled, and the executor with it, in each crate that calls it.
+pub trait Run {
+    /// Runs machine code at address 0 until it ends (by `s_endpgm`, or after its last instruction), and counts its
+    /// instructions.
+    ///
+    /// # Errors
+    /// The fault. Barriers are passed; leaving the code by a jump is [`FaultKind::PcOutOfRange`].
+    fn run(&mut self, target: Target, code: &[u32], memory: &dyn Memory) -> Result<u64, FaultKind>;
+}
+
+impl Run for Probe<32> {
+    fn run(&mut self, target: Target, code: &[u32], memory: &dyn Memory) -> Result<u64, FaultKind> {
+        self.execute(target, code, memory)
+    }
+}
+
+impl Run for Probe<64> {
+    fn run(&mut self, target: Target, code: &[u32], memory: &dyn Memory) -> Result<u64, FaultKind> {
+        self.execute(target, code, memory)
     }
 }

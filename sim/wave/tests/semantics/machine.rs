@@ -4,7 +4,7 @@
 use random::Random;
 use sim_isa::{Format, Op, Target, decode};
 use sim_llvm::assemble;
-use sim_wave::{FaultKind, Jit, Memory, Probe, Region, is_implemented};
+use sim_wave::{FaultKind, Jit, Memory, Probe, Region, Run, is_implemented};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 
@@ -321,7 +321,10 @@ fn run_lanes<const L: usize>(
     state: &mut State,
     code: &[u32],
     jit: Option<Jit>,
-) -> Result<u64, FaultKind> {
+) -> Result<u64, FaultKind>
+where
+    Probe<L>: Run,
+{
     let mut probe = Probe::<L>::new(SCRATCH);
     probe.jit = jit;
     for (n, lanes) in state.v.iter().enumerate() {
