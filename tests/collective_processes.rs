@@ -413,7 +413,7 @@ fn has_thread(name: &str) -> bool {
     threads(name) > 0
 }
 
-/// What calls must not keep.
+/// Counts of the resources that a call must give back.
 #[derive(Debug, PartialEq, Eq)]
 struct Kept {
     files: usize,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A stand-in for RCCL and HIP, with the functions that the driver uses: `ncclAllReduce` of u32 sums among the processes
-// of a machine. Kernels run on threads of the host. As on a GPU, streams share the few hardware queues of their device
-// (GPU_MAX_HW_QUEUES), each of which runs one thing at a time; kernels wait for the other ranks' and end with wrong data
-// after an abort. Signal memory is the value of an HSA signal. RCCL_STAND_IN_SIGNAL_MEMORY=none makes HIP refuse it, and
-// the macro NO_SIGNAL_MEMORY leaves its functions out.
+// A stand-in for RCCL and HIP, with the functions that the driver uses: `ncclAllReduce` of u32 sums among the
+// processes of a machine. Kernels run on threads of the host. As on a GPU, streams share the few hardware queues of
+// their device (GPU_MAX_HW_QUEUES), each of which runs one thing at a time; kernels wait for the other ranks' and end
+// with wrong data after an abort. Signal memory is the value of an HSA signal. RCCL_STAND_IN_SIGNAL_MEMORY=none makes
+// HIP refuse it, and the macro NO_SIGNAL_MEMORY leaves its functions out.
 
 #define _GNU_SOURCE
 #include <fcntl.h>

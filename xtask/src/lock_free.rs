@@ -17,14 +17,10 @@ const MODELS: [&str; 5] =
     ["core/memory/one_shot.rs", "core/queue/last_signal.rs", "ffi/blocks.rs", "ring/epoch.rs", "ring/kernarg.rs"];
 
 /// Other files below `src` that use atomics or cells, with the reason why they need no model.
-const OTHERS: [(&str, &str); 18] = [
+const OTHERS: [(&str, &str); 17] = [
     ("api/command_buffer.rs", "recorded by one thread, then published once by a flag that stays"),
     ("api/device.rs", "a pointer that is only replaced"),
     ("api/topology.rs", "structs that C reads, written under a lock before anybody has their address"),
-    (
-        "collectives/communicator.rs",
-        "a count of turns, which guards no data: the device orders operations while it is 0",
-    ),
     ("collectives/rccl/gates.rs", "words of HIP's signal memory, whose other end is the GPU"),
     (
         "core/memory/transient.rs",

@@ -133,8 +133,8 @@ impl<const L: usize> Probe<L> {
     }
 }
 
-/// Running of a probe. The executor of either wave size is compiled in this crate alone. A function of [`Probe`] for any
-/// `L` would be compiled, and the executor with it, in each crate that calls it.
+/// Running of a probe. The executor of either wave size is compiled in this crate alone. A function of [`Probe`] for
+/// any `L` would be compiled, and the executor with it, in each crate that calls it.
 pub trait Run {
     /// Runs machine code at address 0 until it ends (by `s_endpgm`, or after its last instruction), and counts its
     /// instructions.

@@ -21,10 +21,11 @@
 //! * A split has a turn, too, in which the ranks of a new group join, behind all earlier gates.
 //! * No gate is taken while a turn is outstanding, so that none overtakes one.
 //!
-//! There is no deadlock then, if ranks submit and split in one order, and no wait of a submission needs a later one. Take all operations, each at its place in an order that agrees with that of every rank, and the first
-//! one that never ends. On each of its ranks everything that it depends on comes earlier, and so has ended: its waits,
-//! the packets before it in the ring, the streams before it in HIP's hardware queues, the earlier turns, and the calls
-//! before its own. So it has begun on all of its ranks, and RCCL ends it.
+//! There is no deadlock then, if ranks submit and split in one order, and no wait of a submission needs a later one.
+//! Take all operations, each at its place in an order that agrees with that of every rank, and the first one that never
+//! ends. On each of its ranks everything that it depends on comes earlier, and so has ended: its waits, the packets
+//! before it in the ring, the streams before it in HIP's hardware queues, the earlier turns, and the calls before its
+//! own. So it has begun on all of its ranks, and RCCL ends it.
 //!
 //! **Failure.** The stream of an aborted operation goes on with wrong data, and opens the queue's way for work that may
 //! be in the ring already. So the queue stops for good first: its device is lost, and its semaphores fail. Then the

@@ -50,7 +50,7 @@ impl Turn {
     /// Waits until all earlier turns have ended. Calls `check` at least once in `period`.
     ///
     /// # Errors
-    /// That of `check`.
+    /// The error of `check`.
     pub fn wait(&self, period: Duration, check: impl Fn() -> Result<()>) -> Result<()> {
         let mut state = self.turns.state.lock();
         while state.outstanding.first().is_some_and(|first| *first < self.number) {
