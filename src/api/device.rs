@@ -309,6 +309,11 @@ impl Device {
         if system.svm_accessible_by_default {
             capabilities.flags |= u64::from(raw::IREE_HAL_DEVICE_CAPABILITY_UNIFIED_MEMORY);
         }
+        if system.dmabuf_supported {
+            let types = raw::IREE_HAL_TOPOLOGY_HANDLE_TYPE_DMA_BUF as _;
+            capabilities.buffer_export_types = types;
+            capabilities.buffer_import_types = types;
+        }
         // Several GPUs behind one device have no single identity.
         if let [gpu] = self.logical.gpus() {
             capabilities.driver_device_handle = gpu.agent().handle().handle as usize;

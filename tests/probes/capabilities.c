@@ -7,7 +7,7 @@
 //
 // expect flags: 0x995
 // expect semaphores: export 0x0, import 0x0
-// expect buffers: export 0x0, import 0x0
+// expect buffers: export 0x8, import 0x8
 // expect NUMA node: 0
 // expect has a UUID: yes
 // expect has a handle: yes
@@ -15,9 +15,9 @@
 // expect edge 0 to 0: wait 0, signal 0, read 0, write 0, link 0, copy 0, latency 0, NUMA 0
 // expect edge 0 to 0, all bits: 00000000009ff000 0000000001010101
 // expect edge 0 to 1: wait 2, signal 2, read 2, write 2, link 2, copy 7, latency 7, NUMA 5
-// expect edge 0 to 1, all bits: 0002577aa19ddaaa 0000000000000000
+// expect edge 0 to 1, all bits: 0002577aa19ddaaa 0000000008080000
 // expect edge 1 to 0: wait 2, signal 2, read 2, write 2, link 2, copy 7, latency 7, NUMA 5
-// expect edge 1 to 0, all bits: 0002577aa19ddaaa 0000000000000000
+// expect edge 1 to 0, all bits: 0002577aa19ddaaa 0000000008080000
 // expect edge 1 to 1: wait 0, signal 0, read 0, write 0, link 0, copy 0, latency 0, NUMA 0
 // expect edge 1 to 1, all bits: 00000000009ff000 0000000001010101
 
