@@ -22,6 +22,13 @@ struct State {
     outstanding: BTreeSet<u64>,
 }
 
+impl State {
+    /// True if a turn before `number` is outstanding.
+    fn has_before(&self, number: u64) -> bool {
+        self.outstanding.first().is_some_and(|first| *first < number)
+    }
+}
+
 impl Turns {
     /// Begins a turn behind all earlier ones. `draw` is called before another turn begins.
     pub fn begin<R>(self: &Arc<Self>, draw: impl FnOnce() -> R) -> (Turn, R) {
@@ -53,12 +60,11 @@ impl Turn {
     /// The error of `check`.
     pub fn wait(&self, period: Duration, check: impl Fn() -> Result<()>) -> Result<()> {
         let mut state = self.turns.state.lock();
-        while state.outstanding.first().is_some_and(|first| *first < self.number) {
+        while state.has_before(self.number) {
             drop(state);
             check()?;
             state = self.turns.state.lock();
-            let is_later = |state: &mut State| state.outstanding.first().is_some_and(|first| *first < self.number);
-            self.turns.changed.wait_while_for(&mut state, is_later, period);
+            self.turns.changed.wait_while_for(&mut state, |state| state.has_before(self.number), period);
         }
         Ok(())
     }
