@@ -358,7 +358,7 @@ fn ratios(run: &SimRun) -> String {
 /// A run of a way of execution on a target.
 type Column = (&'static str, fn(&SimCase) -> Option<f64>);
 
-/// Times of all runs: a table of each way and target.
+/// Times of all runs for the models of the first run: a table of each way and target.
 fn history(sim: &Sim) -> String {
     const COLUMNS: [Column; 4] = [
         ("gfx1100 interpreted", |case| case.gfx1100.interpreted),
@@ -367,7 +367,7 @@ fn history(sim: &Sim) -> String {
         ("gfx942 compiled", |case| case.gfx942.compiled),
     ];
     let models: Vec<String> =
-        sim.run.last().into_iter().flat_map(|run| &run.case).map(|case| case.model.clone()).collect();
+        sim.run.first().into_iter().flat_map(|run| &run.case).map(|case| case.model.clone()).collect();
     let mut text = String::new();
     for (name, time) in COLUMNS {
         let rows = sim.run.iter().filter(|run| run.case.iter().any(|case| time(case).is_some())).map(|run| {

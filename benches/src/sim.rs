@@ -28,7 +28,7 @@ struct Row {
     name: &'static str,
     file: &'static str,
     inputs: &'static [&'static str],
-    /// True if the guard measures the model. The layer takes too long.
+    /// True if the guard measures the model.
     is_guarded: bool,
 }
 
@@ -40,33 +40,36 @@ const MARGIN: f64 = 1.6;
 /// takes 2.7 ms in some and 4.1 ms in others, with 100 calls in each.
 const PROCESSES: u32 = 3;
 
-const ROWS: [Row; 5] = [
-    Row {
-        name: "matmul f32 512³",
-        file: "matmul-f32",
-        inputs: &["512x512xf32=0.5", "512x512xf32=0.25"],
-        is_guarded: true,
-    },
-    Row {
-        name: "matmul f16 512³",
-        file: "matmul-f16",
-        inputs: &["512x512xf16=0.5", "512x512xf16=0.25"],
-        is_guarded: true,
-    },
-    Row {
-        name: "convolution 3×3, 56×56×64, NHWC",
-        file: "convolution",
-        inputs: &["1x58x58x64xf32=0.5", "3x3x64x64xf32=0.25"],
-        is_guarded: true,
-    },
-    Row {
-        name: "multiply-add of 1 M",
-        file: "multiply-add",
-        inputs: &["1048576xf32=0.5", "1048576xf32=0.25", "1048576xf32=1.5"],
-        is_guarded: true,
-    },
-    Row { name: "BERT-base layer, 128 tokens, f32", file: "bert-layer", inputs: &BERT, is_guarded: false },
+const ROWS: [Row; 14] = [
+    Row::guarded("matmul f32 512³", "matmul-f32", &["512x512xf32=0.5", "512x512xf32=0.25"]),
+    Row::guarded("matmul f16 512³", "matmul-f16", &["512x512xf16=0.5", "512x512xf16=0.25"]),
+    Row::guarded("convolution 3×3, 56×56×64, NHWC", "convolution", &["1x58x58x64xf32=0.5", "3x3x64x64xf32=0.25"]),
+    Row::guarded("multiply-add of 1 M", "multiply-add", &["1048576xf32=0.5", "1048576xf32=0.25", "1048576xf32=1.5"]),
+    Row::new("BERT-base layer, 128 tokens, f32", "bert-layer", &BERT),
+    Row::new("matmul i8 512³", "matmul-i8", &["512x512xi8=3", "512x512xi8=-5"]),
+    Row::new("softmax, 1024 rows of 1024", "softmax", &["1024x1024xf32=0.5"]),
+    Row::new("layer norm, 1024 rows of 768", "layer-norm", &["1024x768xf32=0.5", "768xf32=2", "768xf32=1"]),
+    Row::new(
+        "attention, 12 heads, 256×64, f16",
+        "attention",
+        &["12x256x64xf16=0.5", "12x256x64xf16=0.25", "12x256x64xf16=1.5"],
+    ),
+    Row::new("depthwise 3×3, 56×56×128, NHWC", "depthwise", &["1x58x58x128xf32=0.5", "3x3x128xf32=0.25"]),
+    Row::new("sums of 1024 rows of 1024", "reduction", &["1024x1024xf32=0.5"]),
+    Row::new("decode: vector by 2048×2048, f16", "decode", &["1x2048xf16=0.5", "2048x2048xf16=0.25"]),
+    Row::new("start of waves: negate 4 M", "negate", &["4194304xf32=0.5"]),
+    Row::new("tiny: add 16", "tiny", &["16xf32=0.5"]),
 ];
+
+impl Row {
+    const fn new(name: &'static str, file: &'static str, inputs: &'static [&'static str]) -> Self {
+        Self { name, file, inputs, is_guarded: false }
+    }
+
+    const fn guarded(name: &'static str, file: &'static str, inputs: &'static [&'static str]) -> Self {
+        Self { name, file, inputs, is_guarded: true }
+    }
+}
 
 /// Arguments of the layer: tokens, then weights and biases.
 pub(crate) const BERT: [&str; 17] = [

@@ -59,6 +59,9 @@ fn the_environment_chooses_agents_and_statistics() {
     assert!(json.starts_with("{\"agents\":[\"gfx1100\",\"gfx942\",\"gfx1201\",\"gfx90a\",\"gfx1100\"]"));
     assert!(json.contains("\"dispatches\":0,\"packets\":603,"), "{json}");
     assert!(json.contains("\"calls\":{") && json.contains("\"hsa_queue_create\":3,"), "{json}");
+    let (_, cpu) = json.split_once("\"cpu_ns\":").unwrap();
+    let cpu: u64 = cpu.split_once(',').unwrap().0.parse().unwrap();
+    assert!(cpu > 1_000, "{json}");
     assert!(json.ends_with("}}\n"));
 }
 

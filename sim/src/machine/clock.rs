@@ -28,9 +28,18 @@ pub fn system_ticks(device: u64) -> u64 {
 
 /// Nanoseconds since boot: the system's clock.
 pub fn now() -> u64 {
+    read(libc::CLOCK_BOOTTIME)
+}
+
+/// Nanoseconds of CPU time that all threads of the process have used.
+pub fn process_cpu_time() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the result.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * CLOCK_HZ + time.tv_nsec as u64
 }
 

@@ -68,6 +68,8 @@ pub struct SimStats {
     pub wave_instructions: u64,
     /// Time spent in running kernels, in nanoseconds.
     pub execute_ns: u64,
+    /// CPU time of the process, in nanoseconds.
+    pub cpu_ns: u64,
     /// Calls of each HSA function that returns a status.
     pub calls: BTreeMap<String, u64>,
 }
@@ -150,7 +152,7 @@ mod tests {
         std::fs::write(&path, "{\"dispatches\":1").unwrap();
         assert!(SimStats::read(&path).is_err());
         let all = "{\"agents\":[\"gfx1100\"],\"dispatches\":1,\"packets\":2,\"wave_instructions\":3,\"execute_ns\":4,\
-                   \"calls\":{\"hsa_init\":1}}";
+                   \"cpu_ns\":5,\"calls\":{\"hsa_init\":1}}";
         std::fs::write(&path, all).unwrap();
         assert_eq!(SimStats::read(&path).unwrap().wave_instructions, 3);
         std::fs::remove_file(path).unwrap();

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::machine::clock::process_cpu_time;
 use crate::machine::report::costs::Costs;
 use sim_wave::COMPILED;
 
@@ -54,6 +55,7 @@ impl Counters {
         ] {
             let _ = write!(json, ",\"{name}\":{}", counter.load(Ordering::Relaxed));
         }
+        let _ = write!(json, ",\"cpu_ns\":{}", process_cpu_time());
         let compiled = |total: &AtomicU64| total.load(Ordering::Relaxed);
         let _ = write!(
             json,
