@@ -194,7 +194,7 @@ fn check(ended: Ended, other: &[String]) -> Result<()> {
     let how = match ended {
         Ended::Exit(status) if status.success() => return Ok(()),
         Ended::Exit(status) => process::describe(status),
-        Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+        Ended::Silent { .. } => format!("no output for {} s, killed", SILENCE.as_secs()),
     };
     if other.iter().any(|line| line.contains("no case matches")) {
         return Err(Error::setup(other.join("\n  ")));

@@ -144,7 +144,7 @@ fn ends_well(layout: &Layout, step: &Step, target: &Target, (words, code, says):
             let how = process::describe(status);
             Err(Error::Failed(format!("ended with {how}, expected exit code {code} and '{says}':\n{output}")))
         }
-        Ended::Silent => Err(Error::Failed("no output".to_owned())),
+        Ended::Silent { .. } => Err(Error::Failed("no output".to_owned())),
     }
 }
 
@@ -208,7 +208,7 @@ fn fails_well(layout: &Layout, step: &Step, case: &Case) -> Result<()> {
         output.push('\n');
     })?;
     match ended {
-        Ended::Silent => return Err(Error::Failed(format!("no output for {} s", SILENCE.as_secs()))),
+        Ended::Silent { .. } => return Err(Error::Failed(format!("no output for {} s", SILENCE.as_secs()))),
         Ended::Exit(status) if status.code() != Some(1) => {
             return Err(Error::Failed(format!("ended with {}, expected exit code 1", process::describe(status))));
         }

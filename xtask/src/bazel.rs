@@ -144,7 +144,7 @@ fn check(layout: &Layout, step: &Step, case: &Case) -> Result<()> {
     let mut lines = Vec::new();
     let (succeeds, how) = match step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
         Ended::Exit(status) => (status.success(), process::describe(status)),
-        Ended::Silent => return Err(Error::Failed(format!("no output for {} s, killed", SILENCE.as_secs()))),
+        Ended::Silent { .. } => return Err(Error::Failed(format!("no output for {} s, killed", SILENCE.as_secs()))),
     };
     let has = |text: &str| lines.iter().any(|line| line.contains(text));
     match case.expected {

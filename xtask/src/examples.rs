@@ -88,7 +88,7 @@ fn prints_as_expected(layout: &Layout, step: &Step, target: &Target, example: &E
         Ended::Exit(status) if !status.success() => process::describe(status),
         Ended::Exit(_) if lines.iter().any(|line| line == example.prints) => return Ok(()),
         Ended::Exit(_) => format!("no line '{}'", example.prints),
-        Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+        Ended::Silent { .. } => format!("no output for {} s, killed", SILENCE.as_secs()),
     };
     let tail = lines[lines.len().saturating_sub(10)..].join("\n      ");
     Err(Error::Failed(format!("it ended with {how}:\n      {tail}")))

@@ -113,7 +113,7 @@ impl Model<'_> {
         command.env("HSA_SIM_FAIL", format!("{function}:{number}"));
         let mut lines = Vec::new();
         let status = match self.step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
-            Ended::Silent => return Err(Error::Failed(format!("no output for {} s", SILENCE.as_secs()))),
+            Ended::Silent { .. } => return Err(Error::Failed(format!("no output for {} s", SILENCE.as_secs()))),
             Ended::Exit(status) => status,
         };
         let (code, told, left) = match Effect::of(function) {

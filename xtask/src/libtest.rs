@@ -141,7 +141,7 @@ fn run_command(name: &str, mut cargo: Command, steps: &Steps) -> Result<Tally> {
         let ended = step.follow(cargo, None, |line| output.line(line))?;
         let how = match ended {
             Ended::Exit(status) => process::describe(status),
-            Ended::Silent => "no output".to_owned(),
+            Ended::Silent { .. } => "no output".to_owned(),
         };
         output.close(&how);
         let is_success = matches!(ended, Ended::Exit(status) if status.success());
@@ -204,7 +204,7 @@ fn parse_summary(summary: &str) -> Tally {
         let mut counts = parts.filter_map(|part| part.strip_suffix(what)?.trim().parse().ok());
         counts.next().unwrap_or(0)
     };
-    Tally { passed: count("passed"), failed: count("failed"), skipped: count("ignored"), known: 0 }
+    Tally { passed: count("passed"), failed: count("failed"), skipped: count("ignored"), ..Tally::default() }
 }
 
 #[cfg(test)]
@@ -227,7 +227,7 @@ mod tests {
              running 1 test\ntest d ... ok\n\
              test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
         );
-        assert_eq!(output.tally, Tally { passed: 2, failed: 1, skipped: 1, known: 0 });
+        assert_eq!(output.tally, Tally { passed: 2, failed: 1, skipped: 1, ..Tally::default() });
         assert_eq!(output.failed, ["unittests src/lib.rs (target/debug/deps/a-1): b"]);
         assert_eq!(output.slow, ["slow:   12 s unittests src/lib.rs (target/debug/deps/a-1)"]);
         let verdicts: Vec<_> = output.cases.into_iter().map(|(_, name, verdict)| (name, verdict)).collect();
@@ -247,7 +247,7 @@ mod tests {
              test c ... ok\n",
         );
         output.close("signal 6 (SIGABRT)");
-        assert_eq!(output.tally, Tally { passed: 0, failed: 10, skipped: 0, known: 0 });
+        assert_eq!(output.tally, Tally { failed: 10, ..Tally::default() });
         let hung = "tests/y.rs (target/debug/deps/y-1): signal 6 (SIGABRT); its 3 cases count as failed; not ended: d";
         assert_eq!(output.failed[1], hung);
     }

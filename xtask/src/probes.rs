@@ -140,7 +140,7 @@ fn run_one(layout: &Layout, step: &Step, folder: &Path, probe: &Probe, driver: &
     let how = match ended {
         Ended::Exit(status) if status.success() => return Ok(facts),
         Ended::Exit(status) => process::describe(status),
-        Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+        Ended::Silent { .. } => format!("no output for {} s, killed", SILENCE.as_secs()),
     };
     let mut text = format!("ended with {how}");
     facts.iter().for_each(|(name, value)| _ = write!(text, "\n      {name}: {value}"));

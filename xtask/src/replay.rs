@@ -225,7 +225,7 @@ impl<'a> Place<'a> {
         let how = match self.step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
             Ended::Exit(status) if status.success() => return Ok(lines),
             Ended::Exit(status) => process::describe(status),
-            Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+            Ended::Silent { .. } => format!("no output for {} s, killed", SILENCE.as_secs()),
         };
         let tail = lines[lines.len().saturating_sub(6)..].join("\n      ");
         Err(Error::Failed(format!("it ended with {how}:\n      {tail}")))

@@ -113,7 +113,7 @@ pub fn run(
             let mut output = Output::default();
             let (how, is_good) = match step.follow(command, Some(SILENCE), |line| output.line(line))? {
                 Ended::Exit(status) => (process::describe(status), status.success()),
-                Ended::Silent => (format!("no output for {} s, killed", SILENCE.as_secs()), false),
+                Ended::Silent { .. } => (format!("no output for {} s, killed", SILENCE.as_secs()), false),
             };
             match output.tally {
                 // A run that fails although no program failed prints its own report.

@@ -130,7 +130,7 @@ fn run_commands(
         })? {
             Ended::Exit(code) if code.code() == Some(wanted) => continue,
             Ended::Exit(code) => process::describe(code),
-            Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+            Ended::Silent { .. } => format!("no output for {} s, killed", SILENCE.as_secs()),
         };
         return Err(Error::Failed(format!("`{text}` ended with {how}, not {wanted}:\n{}", tail(&printed))));
     }

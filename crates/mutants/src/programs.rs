@@ -135,7 +135,7 @@ impl Program {
         .context(|| format!("running {}", self.path.display()))?;
         let (how, is_good) = match ended {
             Ended::Exit(status) => (process::describe(status), status.success() && !trouble),
-            Ended::Silent => ("no output".to_owned(), false),
+            Ended::Silent { .. } => ("no output".to_owned(), false),
         };
         if is_good {
             return Ok(None);

@@ -113,7 +113,7 @@ fn told(
         match step.follow(cargo, None, |_| {})? {
             Ended::Exit(status) if status.success() => {}
             Ended::Exit(status) => return Err(step.failure(&shown, &process::describe(status))),
-            Ended::Silent => return Err(step.failure(&shown, "no output")),
+            Ended::Silent { .. } => return Err(step.failure(&shown, "no output")),
         }
         std::fs::read_to_string(path).context(|| format!("reading {}", path.display()))
     })

@@ -259,7 +259,7 @@ fn run_once(step: &Step, run: Command, listed: &[String]) -> Result<Vec<Case>> {
     })?;
     let (how, is_good) = match ended {
         Ended::Exit(status) => (process::describe(status), status.success()),
-        Ended::Silent => (format!("no output for {} s, killed", SILENCE.as_secs()), false),
+        Ended::Silent { .. } => (format!("no output for {} s, killed", SILENCE.as_secs()), false),
     };
     report.finish(listed, &how);
     let all_held = report.cases.iter().all(|(_, outcome)| matches!(outcome, Outcome::Passed | Outcome::Skipped(_)));

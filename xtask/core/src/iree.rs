@@ -206,7 +206,7 @@ impl Call<'_> {
                 return is_on_sim.then(|| SimStats::read(self.stats)).transpose();
             }
             Ended::Exit(status) => process::describe(status),
-            Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+            Ended::Silent { .. } => format!("no output for {} s, killed", SILENCE.as_secs()),
         };
         let tail = lines[lines.len().saturating_sub(5)..].join("\n      ");
         Err(Error::Failed(format!("{} ended with {how}:\n      {tail}", backend.device())))

@@ -162,7 +162,7 @@ impl Step {
         match self.follow(command, None, |_| {})? {
             Ended::Exit(status) if status.success() => Ok(()),
             Ended::Exit(status) => Err(self.failure(&shown, &process::describe(status))),
-            Ended::Silent => Err(self.failure(&shown, "no output")),
+            Ended::Silent { .. } => Err(self.failure(&shown, "no output")),
         }
     }
 
@@ -187,7 +187,7 @@ impl Step {
         match &ended {
             Ended::Exit(status) if status.success() => {}
             Ended::Exit(status) => self.log(&format!("(ended with {})", process::describe(*status)))?,
-            Ended::Silent => self.log("(killed: no output)")?,
+            Ended::Silent { .. } => self.log("(killed: no output)")?,
         }
         Ok(ended)
     }

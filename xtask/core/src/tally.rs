@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::junit::Verdict;
 use crate::steps::Steps;
 
-/// Numbers of passed, failed and skipped cases.
+/// Numbers of cases, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Cases that passed.
@@ -21,6 +21,8 @@ pub struct Tally {
     pub skipped: usize,
     /// Cases that failed for a known reason outside of this project.
     pub known: usize,
+    /// Cases left of programs that were stopped at a limit of CPU time.
+    pub late: usize,
 }
 
 impl Tally {
@@ -51,12 +53,29 @@ impl AddAssign for Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.known += other.known;
+        self.late += other.late;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)?;
-        if self.known > 0 { write!(f, ", {} known to fail", self.known) } else { Ok(()) }
+        if self.known > 0 {
+            write!(f, ", {} known to fail", self.known)?;
+        }
+        if self.late > 0 { write!(f, ", {} out of time", self.late) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_line_tells_cases_out_of_time_from_failures() {
+        let mut tally = Tally { passed: 3, skipped: 1, ..Tally::default() };
+        assert_eq!(tally.to_string(), "3 passed, 0 failed, 1 skipped");
+        tally += Tally { failed: 1, known: 2, late: 4, ..Tally::default() };
+        assert_eq!(tally.to_string(), "3 passed, 1 failed, 1 skipped, 2 known to fail, 4 out of time");
     }
 }

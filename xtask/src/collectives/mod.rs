@@ -192,7 +192,7 @@ fn run_case(layout: &Layout, step: &Step, target: &Target, engine: Engine, modul
         let how = match ended.context(|| "starting a rank".to_owned())? {
             Ended::Exit(status) if status.success() => return Ok(()),
             Ended::Exit(status) => process::describe(status),
-            Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+            Ended::Silent { .. } => format!("no output for {} s, killed", SILENCE.as_secs()),
         };
         let tail = lines[lines.len().saturating_sub(5)..].join("\n      ");
         Err(Error::Failed(format!("rank {rank} ended with {how}:\n      {tail}")))
@@ -222,7 +222,7 @@ fn run_in_root(layout: &Layout, step: &Step, target: &Target, ranks: u32, file: 
     match step.follow(command, Some(SILENCE), |line| lines.push(line.to_owned()))? {
         Ended::Exit(status) if status.success() => Ok(()),
         Ended::Exit(_) => Err(Error::Failed(lines[lines.len().saturating_sub(20)..].join("\n      "))),
-        Ended::Silent => Err(Error::Failed(format!("no output for {} s, killed", SILENCE.as_secs()))),
+        Ended::Silent { .. } => Err(Error::Failed(format!("no output for {} s, killed", SILENCE.as_secs()))),
     }
 }
 

@@ -151,8 +151,13 @@ fn conclude(target: &Target, verdicts: &[Verdict]) -> Tally {
     }
     let count = |outcome| verdicts.iter().filter(|verdict| verdict.outcome == outcome).count();
     let (refused, compilers) = (count(Outcome::Refused), count(Outcome::Compilers));
-    let tally =
-        Tally { passed: count(Outcome::Passed), failed: count(Outcome::Ours), skipped: refused, known: compilers };
+    let tally = Tally {
+        passed: count(Outcome::Passed),
+        failed: count(Outcome::Ours),
+        skipped: refused,
+        known: compilers,
+        ..Tally::default()
+    };
     println!(
         "  {target}: {} of {} tests passed, {refused} refused by the importer or the compiler, {compilers} the compiler's \
          (wrong on the CPU backend in the same way, or a kernel without an end), {} ours",

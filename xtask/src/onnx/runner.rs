@@ -186,7 +186,7 @@ fn end(command: Command) -> Result<std::result::Result<(), String>> {
     let how = match ended.context(|| format!("running `{shown}`"))? {
         Ended::Exit(status) if status.success() => return Ok(Ok(())),
         Ended::Exit(status) => process::describe(status),
-        Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+        Ended::Silent { .. } => format!("no output for {} s, killed", SILENCE.as_secs()),
     };
     Ok(Err(lines.iter().find_map(|line| told_error(line)).map_or(how, str::to_owned)))
 }

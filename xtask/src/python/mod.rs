@@ -122,7 +122,7 @@ impl Place<'_> {
         let how = match self.step.follow(python, Some(SILENCE), |line| lines.push(line.to_owned()))? {
             Ended::Exit(status) if status.success() => return Ok(lines),
             Ended::Exit(status) => process::describe(status),
-            Ended::Silent => format!("no output for {} s, killed", SILENCE.as_secs()),
+            Ended::Silent { .. } => format!("no output for {} s, killed", SILENCE.as_secs()),
         };
         let tail = lines[lines.len().saturating_sub(10)..].join("\n      ");
         Err(Error::Failed(format!("it ended with {how}:\n      {tail}")))

@@ -170,7 +170,7 @@ fn follow(command: Command, mut each: impl FnMut(Line) -> bool) -> Result<()> {
     let how = match ended {
         Ok(Ended::Exit(status)) if status.success() => return Ok(()),
         Ok(Ended::Exit(status)) => process::describe(status),
-        Ok(Ended::Silent) => format!("no output for {} s, killed", SILENCE.as_secs()),
+        Ok(Ended::Silent { .. }) => format!("no output for {} s, killed", SILENCE.as_secs()),
         Err(error) => error.to_string(),
     };
     let last = others.last().map_or("", String::as_str);

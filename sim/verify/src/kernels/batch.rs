@@ -298,7 +298,7 @@ impl<'a> Batch<'a> {
         let how = match ended {
             Ended::Exit(status) if matches!(status.code(), Some(0 | 1)) => None,
             Ended::Exit(status) => Some(process::describe(status)),
-            Ended::Silent => Some(format!("no output for {} s, killed", SILENCE.as_secs())),
+            Ended::Silent { .. } => Some(format!("no output for {} s, killed", SILENCE.as_secs())),
         };
         if let Some(how) = how {
             // The kernel that was running is the one at fault.

@@ -149,7 +149,7 @@ fn conclude(layout: &Layout, steps: &Steps, target: &Target, outcome: &Outcome) 
         passed: outcome.run as usize - outcome.findings.len(),
         failed: outcome.findings.len(),
         skipped: outcome.refused.len(),
-        known: 0,
+        ..Tally::default()
     };
     println!(
         "  {target}: {} random kernels agree with the host, {} differ, {} batches that clang cannot compile",

@@ -19,7 +19,8 @@ use super::root::Hip;
 use super::suites::Suite;
 use super::thrust;
 
-/// A program that prints nothing for this long hangs.
+/// A program that prints nothing while it uses this much CPU time is out of time. One that does not work either for so
+/// long hangs.
 const SILENCE: Duration = Duration::from_secs(600);
 /// Time limit of a kernel, unless the user sets one. It is shorter than [`SILENCE`], so that the sim names the kernel.
 const KERNEL_LIMIT: Duration = Duration::from_secs(500);
@@ -52,7 +53,7 @@ struct End {
 }
 
 impl Run<'_> {
-    /// Runs the program to its end or to its limit. Returns its cases, and true if it was stopped at its limit.
+    /// Runs the program to its end or to its limit. Returns its cases, and true if it was out of time.
     ///
     /// # Errors
     /// When the program does not start.
@@ -115,9 +116,13 @@ impl Run<'_> {
                 is_late: status.signal() == Some(OUT_OF_TIME),
                 is_success: status.success(),
             },
-            Ended::Silent => {
-                let shown = format!("no output for {} s, killed", silence.as_secs());
+            Ended::Silent { is_idle: true } => {
+                let shown = format!("no output and no work for {} s, killed", silence.as_secs());
                 End { shown, is_late: false, is_success: false }
+            }
+            Ended::Silent { is_idle: false } => {
+                let shown = format!("no output for {} s of CPU time, killed", silence.as_secs());
+                End { shown, is_late: true, is_success: false }
             }
         })
     }
@@ -132,7 +137,7 @@ fn whole(mut report: Report, end: End) -> Report {
     report
 }
 
-/// The report of a program that ended before some of the cases `listed`, and true if it was stopped at its limit.
+/// The report of a program that ended before some of the cases `listed`, and true if it was out of time.
 fn partial(mut report: Report, listed: &[String], end: &End) -> (Report, bool) {
     if end.is_late {
         report.interrupt();

@@ -147,7 +147,7 @@ fn run(layout: &Layout, steps: &Steps, run: &Run) -> Result<Tally> {
                 Verdict::Passed
             }
             Outcome::NotRun(_) if is_late => {
-                tally.skipped += 1;
+                tally.late += 1;
                 Verdict::Skipped("out of time".to_owned())
             }
             Outcome::Skipped(skip) => {
@@ -162,7 +162,7 @@ fn run(layout: &Layout, steps: &Steps, run: &Run) -> Result<Tally> {
         };
         steps.record(&name, case, verdict, report.times.get(case).copied());
     }
-    let end = if is_late { ", stopped at its limit" } else { "" };
+    let end = if is_late { ", stopped" } else { "" };
     println!("{:40} {tally} ({:.1} s{end})", run.program, start.elapsed().as_secs_f64());
     Ok(tally)
 }
