@@ -498,6 +498,7 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
                         self.group.ended();
                     }
                     Stop::Barrier => *state = State::AtBarrier,
+                    Stop::GiveWay => (),
                     _ => {
                         if wave.branch_budget != 0 {
                             spent = spent.max(SLEEP);

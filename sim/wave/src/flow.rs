@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Control flow: the reachable instructions.
+//! Control flow: the reachable instructions, and where waves give way to others.
 
-use sim_isa::{DecodeError, Inst, Op, Target, Ty};
+use sim_isa::{DecodeError, Flags, Format, Inst, Op, Target, Ty};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) type Decoded = Result<Inst, DecodeError>;
@@ -125,4 +125,51 @@ pub(crate) fn branch_target(inst: &Inst, offset: u32) -> Option<u32> {
             | SCallB64
     )
     .then(|| offset.wrapping_add(4).wrapping_add_signed(i32::from(inst.simm) * 4))
+}
+
+/// The straight line behind a barrier, up to its first wait for memory, at which a wave gives way if it has branched on
+/// LDS.
+///
+/// Waves take turns, so that one could read memory, wait for it and write LDS before another one has read LDS behind the
+/// same barrier. On a GPU, memory takes far longer than LDS. Kernels rely on that where nothing orders the two (RCCL's
+/// loop over its work). The check `race` tells of them in any case.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum BehindBarrier {
+    /// No barrier is before the instruction, or the line has ended.
+    #[default]
+    No,
+    /// LDS has not been read.
+    Begun,
+    /// LDS has been read, and no branch has been passed since.
+    Read,
+    /// A branch has been passed, too.
+    Branched,
+}
+
+impl BehindBarrier {
+    /// Goes on by an instruction of the line. Returns true if waves give way at it.
+    pub fn follow(&mut self, inst: &Inst) -> bool {
+        let gives_way = matches!(self, Self::Branched) && waits_for_loads(inst);
+        *self = match *self {
+            _ if matches!(inst.op, Op::SBarrier | Op::SBarrierWait) => Self::Begun,
+            _ if gives_way => Self::No,
+            Self::Begun if inst.format == Format::Ds && inst.op.has(Flags::LOAD) => Self::Read,
+            Self::Read if inst.op.has(Flags::BRANCH) => Self::Branched,
+            same => same,
+        };
+        gives_way
+    }
+}
+
+/// True if loads from memory are waited for.
+fn waits_for_loads(inst: &Inst) -> bool {
+    let simm = inst.simm as u16;
+    let most = match inst.op {
+        Op::SWaitcnt if inst.target.is_gfx11() => simm >> 10,
+        Op::SWaitcnt => simm & 15 | simm >> 10 & 0x30,
+        Op::SWaitcntVmcnt | Op::SWaitLoadcnt => simm,
+        Op::SWaitLoadcntDscnt => simm >> 8,
+        _ => return false,
+    };
+    most & 0x3f != 0x3f
 }

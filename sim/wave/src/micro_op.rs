@@ -18,6 +18,8 @@ pub(crate) enum Stop {
     Barrier,
     /// Let other waves run (`s_sleep`, end of a time slice).
     Yield,
+    /// Let the other waves of the workgroup run, at a wait for memory.
+    GiveWay,
     /// The kernel is wrong, or the simulator cannot go on.
     Fault(Box<FaultKind>),
     /// Go on at this address.

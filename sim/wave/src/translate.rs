@@ -5,7 +5,7 @@ use crate::caching;
 use crate::check;
 use crate::exec::{self, Level};
 use crate::fault::FaultKind;
-use crate::flow::{Decoded, Reachable, branch_target, falls_through, jumps_by_register};
+use crate::flow::{BehindBarrier, Decoded, Reachable, branch_target, falls_through, jumps_by_register};
 use crate::hardware::slot;
 use crate::hwreg;
 use crate::jit::Compiled;
@@ -50,6 +50,7 @@ pub(crate) fn translate<const L: usize>(
         jumps: Vec::new(),
         indexed: Indexed::default(),
         upper: Upper::default(),
+        behind_barrier: BehindBarrier::default(),
     };
     builder.build(&reachable);
     program.entry = program.index[entry as usize / 4];
@@ -68,6 +69,7 @@ struct Builder<'a, const L: usize> {
     jumps: Vec<(usize, u32)>,
     indexed: Indexed,
     upper: Upper,
+    behind_barrier: BehindBarrier,
 }
 
 /// GFX9's relative register numbers: between `s_set_gpr_idx_on` and `_off` the bits say which operands of vector
@@ -142,6 +144,7 @@ impl<const L: usize> Builder<'_, L> {
         }
         if !arrives {
             self.upper = Upper::default();
+            self.behind_barrier = BehindBarrier::default();
         }
         if inst.op == Op::SSetVgprMsb {
             self.upper = Upper(inst.simm as u8);
@@ -149,9 +152,16 @@ impl<const L: usize> Builder<'_, L> {
         if let Some(upper) = hwreg::upper_by_setreg(inst) {
             self.upper = upper;
         }
+        let gives_way = self.behind_barrier.follow(inst);
         if is_nop(inst) {
-            self.skipped += 1;
             caching::add(&mut self.control, inst, self.program.target);
+            match gives_way {
+                true => {
+                    let op = self.blank(exec::give_way::<L>, offset);
+                    self.program.ops.push(op);
+                }
+                false => self.skipped += 1,
+            }
         } else {
             self.instruction(inst, offset);
         }

@@ -9,6 +9,11 @@ pub(crate) fn nop<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroO
     Ok(())
 }
 
+/// Lets the other waves of the workgroup have their turns.
+pub(crate) fn give_way<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
+    Err(Stop::GiveWay)
+}
+
 /// Stops at an instruction that cannot run.
 pub(crate) fn refused<const L: usize>(_: &mut Wave<L>, _: &mut Group<'_>, _: &MicroOp<L>) -> Step {
     Err(Stop::Refused)

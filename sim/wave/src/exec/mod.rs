@@ -49,7 +49,7 @@ mod wmma;
 mod wmma_small;
 
 pub(crate) use barrier::named_number;
-pub(crate) use control::{copy_row, jump, nop, refused};
+pub(crate) use control::{copy_row, give_way, jump, nop, refused};
 pub(crate) use cross::indexed_move;
 pub(crate) use level::Level;
 pub(crate) use memory::lds_handler;

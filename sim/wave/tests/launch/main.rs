@@ -10,6 +10,7 @@ mod registers;
 mod rig;
 mod setup;
 mod threads;
+mod turns;
 
 use hsa_abi::KernelDescriptor;
 use rig::launch;
