@@ -316,6 +316,35 @@ fn only_buffers_for_export_have_descriptors() {
     }
 }
 
+/// Tells the process whose kernel driver makes no DMA-BUFs from the test.
+const WITHOUT: &str = "AMDGPU_RS_TEST_NO_DMABUF";
+
+#[test]
+fn without_dma_bufs_there_are_no_descriptors() {
+    let name = "without_dma_bufs_there_are_no_descriptors";
+    if std::env::var_os(WITHOUT).is_none() {
+        let mut child = Command::new(std::env::current_exe().expect("a test has a file"));
+        child.args(["--exact", name, "--nocapture"]).env(WITHOUT, "1");
+        let output = child.env("HSA_SIM_AGENTS", "gfx1100:dmabuf=no").output().expect("a process of its own");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let rig = Rig::new();
+    let (buffer, released) = (rig.try_buffer(DEVICE, EXPORTED, SIZE).expect("a buffer"), AtomicUsize::new(0));
+    let before = descriptors();
+    let exported = export(&rig, &buffer).expect_err("no descriptor");
+    let file = File::open("/dev/null").expect("Linux");
+    let imported = import(&rig, file.as_raw_fd(), DEVICE, SIZE, &released).expect_err("no buffer");
+    drop(file);
+    for refused in [exported, imported] {
+        assert_eq!(refused.code(), Code::UNIMPLEMENTED, "{refused}");
+        assert!(refused.to_string().contains("HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED"), "{refused}");
+    }
+    assert_eq!((descriptors(), released.load(Ordering::Relaxed)), (before, 0));
+    fill(&rig, &buffer, (0, SIZE), 0x11);
+    assert_eq!(contents(&rig, &buffer), vec![0x11; SIZE], "the buffer is as usable as others");
+}
+
 #[test]
 fn refused_descriptors_are_not_kept() {
     let _alone = alone();

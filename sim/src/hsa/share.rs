@@ -173,6 +173,9 @@ pub unsafe extern "C" fn hsa_amd_portable_export_dmabuf(
         if size == 0 {
             return Err(HsaStatus::ERROR_INVALID_ARGUMENT);
         }
+        if !machine.has_dmabufs() {
+            return Err(machine.config.rocr.without_dmabufs());
+        }
         let (descriptor, at) = dmabuf::export(&machine.ipc, &machine.memory, address as u64, size as u64)?;
         // SAFETY: checked for null; the rest is the caller's contract.
         unsafe {

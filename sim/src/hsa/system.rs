@@ -114,7 +114,8 @@ fn status_text(status: HsaStatus) -> Option<&'static std::ffi::CStr> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *mut c_void) -> HsaStatus {
     guard(|| {
-        let (runtime_minor, extension_minor) = machine()?.config.rocr.minor_versions();
+        let machine = machine()?;
+        let (runtime_minor, extension_minor) = machine.config.rocr.minor_versions();
         let value = Value::new(value)?;
         let mut extensions = [0_u8; 128];
         extensions[AMD_PROFILER_EXTENSION / 8] = 1 << (AMD_PROFILER_EXTENSION % 8);
@@ -132,9 +133,8 @@ pub unsafe extern "C" fn hsa_system_get_info(attribute: HsaSystemInfo, value: *m
                 HsaSystemInfo::AMD_BUILD_VERSION => {
                     value.put(concat!("hsa-sim ", env!("CARGO_PKG_VERSION"), "\0").as_ptr());
                 }
-                HsaSystemInfo::AMD_SVM_SUPPORTED
-                | HsaSystemInfo::AMD_DMABUF_SUPPORTED
-                | HsaSystemInfo::AMD_VIRTUAL_MEM_API_SUPPORTED => value.put(true),
+                HsaSystemInfo::AMD_DMABUF_SUPPORTED => value.put(machine.has_dmabufs()),
+                HsaSystemInfo::AMD_SVM_SUPPORTED | HsaSystemInfo::AMD_VIRTUAL_MEM_API_SUPPORTED => value.put(true),
                 HsaSystemInfo::AMD_SVM_ACCESSIBLE_BY_DEFAULT
                 | HsaSystemInfo::AMD_MWAITX_ENABLED
                 | HsaSystemInfo::AMD_XNACK_ENABLED => value.put(false),

@@ -228,6 +228,11 @@ impl Machine {
         gpus.clone().any(|gpu| gpu.memory.is_some()) && gpus.any(|gpu| !gpu.svm)
     }
 
+    /// True if the kernel driver makes DMA-BUFs of all GPUs' memory.
+    pub fn has_dmabufs(&self) -> bool {
+        self.agents.iter().filter_map(|agent| agent.gpu.as_ref()).all(|gpu| gpu.dmabuf)
+    }
+
     /// Creates a signal that every agent can access, with an interrupt or without.
     pub fn create_signal(&self, kind: AmdSignalKind, value: i64, interrupt: bool) -> Result<HsaSignal, HsaStatus> {
         let interrupt = interrupt && self.config.interrupts;

@@ -135,6 +135,22 @@ fn another_process_maps_memory_by_its_descriptor() {
 }
 
 #[test]
+fn kernel_drivers_before_1_12_make_no_descriptors() {
+    for (release, status) in [("6.2", HsaStatus::ERROR), ("7.0", HsaStatus::ERROR_OUT_OF_RESOURCES)] {
+        in_environment(&[("HSA_SIM_ROCR", release), ("HSA_SIM_AGENTS", "gfx1100:dmabuf=no")], |hsa| {
+            let mut is_supported = true;
+            // SAFETY: the output has room for the attribute.
+            let told =
+                unsafe { hsa_system_get_info(HsaSystemInfo::AMD_DMABUF_SUPPORTED, (&raw mut is_supported).cast()) };
+            assert_eq!((told, is_supported), (OK, false));
+            let memory = allocate(hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED), BLOCK).unwrap();
+            assert_eq!(export(memory, BLOCK), Err(status), "{release}");
+            assert_eq!(free(memory), OK);
+        });
+    }
+}
+
+#[test]
 fn only_ranges_of_device_memory_have_descriptors() {
     every_release(|hsa| {
         let pool = hsa.pool(hsa.gpu(), HSA_GLOBAL_FLAG_COARSE_GRAINED);

@@ -45,6 +45,8 @@ pub struct Gpu {
     /// True if the kernel driver shares the process's virtual memory with it (`SVMAPISupported` of its topology), so
     /// that locked memory has its host address. Kernels without device-private memory do not.
     pub svm: bool,
+    /// True if the kernel driver makes DMA-BUFs of its memory, as drivers do from version 1.12 on.
+    pub dmabuf: bool,
     /// Position among the devices on the PCI bus. Partitions of a device share it.
     pub device: usize,
 }
@@ -61,7 +63,7 @@ const fn setting(name: &'static str, values: &'static str, default: &'static str
 }
 
 /// Settings of a GPU.
-pub const SETTINGS: [Entry; 10] = [
+pub const SETTINGS: [Entry; 11] = [
     setting("bar", "`large`, `small`, `none`: the host's access to the GPU's memory", "`large`"),
     setting("pools", "some of `coarse+extended+fine`: global memory pools", "ROCR's for the product"),
     setting("cus", "a number of compute units", "the product's"),
@@ -72,6 +74,7 @@ pub const SETTINGS: [Entry; 10] = [
     setting("hdp", "`checked`, `trusted`: unflushed host writes fail a kernel", "`checked`"),
     setting("read_index", "`prompt`, `late`: time at which the read index passes a packet", "`prompt`"),
     setting("svm", "`yes`, `no`: shared virtual memory with the process", "`yes`"),
+    setting("dmabuf", "`yes`, `no`: descriptors of allocated memory", "`yes`"),
 ];
 
 /// Maximum number of GPUs: agents are bits of a 64-bit access mask, and one is the CPU.
@@ -123,6 +126,7 @@ fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, Str
         hdp_checked: true,
         late_read_index: false,
         svm: true,
+        dmabuf: true,
         device,
     };
     let mut partitions = 1;
@@ -147,6 +151,7 @@ fn product(device: usize, name: &str, settings: &[&str]) -> Result<Vec<Gpu>, Str
             ("hdp", "checked" | "trusted") => gpu.hdp_checked = value == "checked",
             ("read_index", "prompt" | "late") => gpu.late_read_index = value == "late",
             ("svm", "yes" | "no") => gpu.svm = value == "yes",
+            ("dmabuf", "yes" | "no") => gpu.dmabuf = value == "yes",
             _ => return Err(wrong()),
         }
     }

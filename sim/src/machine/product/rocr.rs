@@ -3,6 +3,8 @@
 //! Releases of ROCR that the runtime can behave like, and ROCR's own environment variables. `docs/sim/rocr.md` lists
 //! every behaviour with its source.
 
+use hsa_abi::HsaStatus;
+
 /// A release of ROCR. Releases differ in some behaviours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Release {
@@ -38,6 +40,14 @@ impl Release {
         match self {
             Self::Rocm6_2 => [u32::MAX; 3],
             Self::Rocm7_0 => [i32::MAX as u32, u16::MAX.into(), u16::MAX.into()],
+        }
+    }
+
+    /// Status of the export of memory that the kernel driver makes no DMA-BUFs of.
+    pub fn without_dmabufs(self) -> HsaStatus {
+        match self {
+            Self::Rocm6_2 => HsaStatus::ERROR,
+            Self::Rocm7_0 => HsaStatus::ERROR_OUT_OF_RESOURCES,
         }
     }
 
