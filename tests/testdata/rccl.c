@@ -34,7 +34,7 @@ enum { DEVICE_TYPE = 17, GPU = 1, BDFID = 0xa006, DOMAIN = 0xa00f };
 enum { VALUE = 8 };
 
 enum { MOST_RANKS = 8, MOST_DEVICES = 8, MOST_QUEUES = 8, MOST_OPERATIONS = 16, PIECE = 1 << 16 };
-enum { SYSTEM_ERROR = 2, INVALID_USAGE = 5, NOT_SUPPORTED = 801, UINT32 = 3, SUM = 0 };
+enum { SYSTEM_ERROR = 2, INVALID_USAGE = 5, NOT_READY = 600, NOT_SUPPORTED = 801, UINT32 = 3, SUM = 0 };
 
 // Memory that the ranks of a communicator share.
 struct shared {
@@ -67,13 +67,15 @@ struct job {
   int operations;
   struct operation operation[MOST_OPERATIONS];
   bool ended;
+  // More of what commands have; each has an HSA signal with HIP.
+  char rest[16384];
 };
 
-// A hardware queue and its thread.
+// A hardware queue and its thread. As HIP does, it keeps jobs that have ended until somebody looks at a stream of it.
 struct queue {
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  struct job *first, **last;
+  struct job *first, **last, *kept;
 };
 
 static pthread_mutex_t global = PTHREAD_MUTEX_INITIALIZER;
@@ -115,6 +117,25 @@ static void all_reduce(struct operation *operation) {
   }
 }
 
+static void keep(struct queue *queue, struct job *job) {
+  pthread_mutex_lock(&queue->lock);
+  job->next = queue->kept;
+  queue->kept = job;
+  pthread_mutex_unlock(&queue->lock);
+}
+
+static void drop_kept(struct queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  struct job *job = queue->kept;
+  queue->kept = NULL;
+  pthread_mutex_unlock(&queue->lock);
+  while (job) {
+    struct job *next = job->next;
+    free(job);
+    job = next;
+  }
+}
+
 static void *serve(void *argument) {
   struct queue *queue = argument;
   for (;;) {
@@ -127,15 +148,15 @@ static void *serve(void *argument) {
     switch (job->kind) {
     case WAIT:
       while (hsa_signal_load_scacquire(job->signal) != (int64_t)job->value) look();
-      free(job);
+      keep(queue, job);
       break;
     case WRITE:
       hsa_signal_store_screlease(job->signal, job->value);
-      free(job);
+      keep(queue, job);
       break;
     case OPERATIONS:
       for (int index = 0; index < job->operations; index++) all_reduce(&job->operation[index]);
-      free(job);
+      keep(queue, job);
       break;
     case END:
       pthread_mutex_lock(&queue->lock);
@@ -156,6 +177,7 @@ static void push(struct queue *queue, struct job *job) {
 
 static struct job *make(int kind, uintptr_t word, uint64_t value) {
   struct job *job = calloc(1, sizeof *job);
+  memset(job->rest, 1, sizeof job->rest);
   job->kind = kind;
   job->signal.handle = word - VALUE;
   job->value = value;
@@ -222,6 +244,7 @@ EXPORT int hipStreamSynchronize(struct queue *stream) {
   while (!job->ended) pthread_cond_wait(&stream->changed, &stream->lock);
   pthread_mutex_unlock(&stream->lock);
   free(job);
+  drop_kept(stream);
   return 0;
 }
 
@@ -264,6 +287,11 @@ EXPORT int hipStreamWaitValue64(struct queue *stream, uintptr_t word, uint64_t v
 EXPORT int hipStreamWriteValue64(struct queue *stream, uintptr_t word, uint64_t value, unsigned flags) {
   push(stream, make(WRITE, word, value));
   return 0;
+}
+
+EXPORT int hipStreamQuery(struct queue *stream) {
+  drop_kept(stream);
+  return NOT_READY;
 }
 #endif
 

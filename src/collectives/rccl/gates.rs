@@ -56,6 +56,9 @@ const SIGNAL_MEMORY: u32 = 2;
 /// `hipStreamWaitValueEq`.
 const EQUAL: u32 = 1;
 
+/// `hipErrorNotReady`.
+const NOT_READY: c_int = 600;
+
 /// The offset of an HSA signal's value (`amd_signal_t`).
 const VALUE_OFFSET: u64 = 8;
 
@@ -347,7 +350,13 @@ fn issue(device: &Device, joined: Joined, gate: Gate, operations: &[DeviceOperat
     let submission = Submission { rccl, joined, copies: Vec::new() };
     submission.group(|submission| operations.iter().try_for_each(|operation| submission.submit(operation)))?;
     // SAFETY: as above.
-    rccl.check_hip("hipStreamWriteValue64", unsafe { (memory.write)(stream, gate.end, 0, 0) })
+    rccl.check_hip("hipStreamWriteValue64", unsafe { (memory.write)(stream, gate.end, 0, 0) })?;
+    // HIP keeps commands that have ended, and an HSA signal for each kernel of RCCL's, until the stream is looked at.
+    // SAFETY: as above.
+    match unsafe { (memory.query)(stream) } {
+        NOT_READY => Ok(()),
+        code => rccl.check_hip("hipStreamQuery", code),
+    }
 }
 
 impl Group {

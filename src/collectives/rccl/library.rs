@@ -84,16 +84,19 @@ pub(super) struct SignalMemory {
     pub wait: unsafe extern "C" fn(Handle, usize, u64, c_uint, u64) -> c_int,
     /// `hipStreamWriteValue64`.
     pub write: unsafe extern "C" fn(Handle, usize, u64, c_uint) -> c_int,
+    /// `hipStreamQuery`.
+    pub query: unsafe extern "C" fn(Handle) -> c_int,
 }
 
 impl SignalMemory {
     fn load(library: &Library) -> Option<Self> {
-        // SAFETY: the functions have had these types since HIP 4.2, which introduced the last two.
+        // SAFETY: the functions have had these types since HIP 4.2, which introduced two of them.
         unsafe {
             Some(Self {
                 malloc: *library.get(b"hipExtMallocWithFlags\0").ok()?,
                 wait: *library.get(b"hipStreamWaitValue64\0").ok()?,
                 write: *library.get(b"hipStreamWriteValue64\0").ok()?,
+                query: *library.get(b"hipStreamQuery\0").ok()?,
             })
         }
     }
