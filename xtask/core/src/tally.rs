@@ -26,6 +26,13 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts a case that does not apply, records it in `steps`, and prints a line with the reason.
+    pub fn skip(&mut self, steps: &Steps, suite: &str, name: &str, reason: &str) {
+        steps.record(suite, name, Verdict::Skipped(reason.to_owned()), None);
+        self.skipped += 1;
+        println!("  skipped {name}: {reason}");
+    }
+
     /// Combines the results of all cases.
     pub fn verdict(self) -> Verdict {
         if self.failed == 0 { Verdict::Passed } else { Verdict::Failed(self.to_string()) }

@@ -91,19 +91,25 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, ranks: u32, engine: 
         Engine::Mpi | Engine::MpirunTcp => setup::mpi(layout, steps)?,
         Engine::Rccl => rocm::rccl(layout, steps)?,
     }
+    let suite = format!("collectives on {target} by {}", engine.name());
+    let mut tally = Tally::default();
     let mut in_root = Vec::new();
     for (case, file, test) in IN_ROOT {
-        let runs = case != HIP_MEMORY || target.agents().starts_with("gfx1100");
-        if engine == Engine::Rccl && runs && glob::matches(filter, case) {
-            let run = |step: &Step| Ok(timed(|| run_in_root(layout, step, target, ranks, file, test)));
-            in_root.push((case.to_owned(), steps.step(&format!("The driver's {test} with ROCm"), run)?));
+        if engine != Engine::Rccl || !glob::matches(filter, case) {
+            continue;
         }
+        if case == HIP_MEMORY && !target.agents().starts_with("gfx1100") {
+            tally.skip(steps, &suite, case, "its kernel is for gfx1100");
+            continue;
+        }
+        let run = |step: &Step| Ok(timed(|| run_in_root(layout, step, target, ranks, file, test)));
+        in_root.push((case.to_owned(), steps.step(&format!("The driver's {test} with ROCm"), run)?));
     }
     let name = format!("Collectives of {ranks} ranks on {target} by {}", engine.name());
     let outcomes = steps.step(&name, |step| {
         let mut cases = cases(layout, step, ranks)?;
         cases.retain(|case| glob::matches(filter, &case.name));
-        if cases.is_empty() && in_root.is_empty() {
+        if cases.is_empty() && in_root.is_empty() && tally == Tally::default() {
             return Err(Error::setup(format!("no case of collectives matches {filter}")));
         }
         let folder = layout.build.join(format!("collectives/{ranks}"));
@@ -118,9 +124,8 @@ pub fn run(layout: &Layout, steps: &Steps, target: &Target, ranks: u32, engine: 
         }
         Ok(outcomes)
     })?;
-    let mut tally = Tally::default();
     for (name, outcome) in outcomes.into_iter().chain(in_root) {
-        tally.count(steps, &format!("collectives on {target} by {}", engine.name()), &name, outcome);
+        tally.count(steps, &suite, &name, outcome);
     }
     Ok(tally)
 }
