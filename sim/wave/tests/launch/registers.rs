@@ -61,6 +61,27 @@ fn lanes_that_were_inactive_are_zero() {
     }
 }
 
+#[test]
+fn lanes_and_paths_without_a_write_are_zero() {
+    for jit in [Jit::OFF, Jit::ALWAYS, Jit::ALWAYS.with_avx2()] {
+        let dirty = ["v_mov_b32 v3, -1"];
+        let stored = |body: &[&str]| stored(Target::Gfx11, 32, "gfx1100", &[body, &dirty].concat(), jit);
+        // A lane is read that was inactive where the others were written.
+        let across = ["v_readlane_b32 s8, v3, 1", "s_mov_b32 exec_lo, -1", "v_mov_b32 v2, s8"];
+        assert_eq!(stored(&[&["v_cmpx_gt_u32 1, v0", "v_mov_b32 v3, 7"], &across[..]].concat()), [0; 256]);
+        // A branch skips the write.
+        let body = ["s_cmp_eq_u32 s2, s2", "s_cbranch_scc1 1", "v_mov_b32 v3, 7", "v_mov_b32 v2, v3"];
+        assert_eq!(stored(&body), [0; 256]);
+        // The second turn of a loop reads what the first one wrote.
+        let body = ["s_mov_b32 s8, 2", "v_mov_b32 v2, v3", "v_mov_b32 v3, 7", "s_sub_u32 s8, s8, 1"];
+        let back = ["s_cmp_lg_u32 s8, 0", "s_cbranch_scc1 65531"];
+        assert_eq!(stored(&[&body[..], &back].concat()), [7; 256]);
+        // So does a loop of one turn not.
+        let once = [&["s_mov_b32 s8, 1"], &body[1..], &back].concat();
+        assert_eq!(stored(&once), [0; 256]);
+    }
+}
+
 /// The last wave has only some lanes, whose neighbours are read.
 #[test]
 fn waves_with_some_lanes_begin_with_zeros() {
