@@ -268,7 +268,15 @@ impl<'a, const L: usize> Dispatch<'a, L> {
     fn begin_next(&self) -> Option<u64> {
         // Relaxed: the number is all that is shared through it; memory is published by the thread scope and the
         // packet's fences.
-        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < self.total)
+        let number = if self.launch.threads > 1 {
+            self.next.fetch_add(1, Ordering::Relaxed)
+        } else {
+            // This thread is alone: an atomic addition would wait for the last workgroup's stores.
+            let number = self.next.load(Ordering::Relaxed);
+            self.next.store(number + 1, Ordering::Relaxed);
+            number
+        };
+        Some(number).filter(|number| *number < self.total)
     }
 
     /// Stores the first fault. All threads then stop: none begins another workgroup or continues its own.
@@ -393,7 +401,10 @@ impl<'a, const L: usize, O: Observer<L>> Worker<'a, L, O> {
             full.min(packet.grid_size[i] - id[i] * full)
         });
         let count = size.iter().product::<u32>().div_ceil(L as u32) as usize;
-        self.group.lds.fill(0);
+        // The address of an empty vector is not mapped: glibc's store of nothing there, by a mask, costs an assist.
+        if !self.group.lds.is_empty() {
+            self.group.lds.fill(0);
+        }
         (self.group.waves, self.group.arrived) = (count as u32, 0);
         self.group.named = vec![Named::default(); dispatch.kernel.start.named_barriers()];
         for index in 0..count {
