@@ -3,6 +3,8 @@
 //!
 //! Displacements have 8 bits where they fit: long straight code is as fast as it is decoded.
 
+mod gather;
+
 /// A general register, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -117,6 +119,8 @@ pub mod vector {
     pub const SHIFT_LEFT_D: Vector = op(1, 2, 0x47);
     pub const SHIFT_RIGHT_D: Vector = op(1, 2, 0x45);
     pub const SHIFT_ARITHMETIC_D: Vector = op(1, 2, 0x46);
+    /// Dwords of the two sources, by the numbers that the destination holds before; 512 bits only.
+    pub const PERMUTE_TWO_D: Vector = op(1, 2, 0x76);
     /// To all bits of each lane; 256 bits only. The second one is of integers with a sign.
     pub const EQUAL_D: Vector = op(1, 1, 0x76);
     pub const GREATER_D: Vector = op(1, 1, 0x66);

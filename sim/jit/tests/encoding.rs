@@ -68,6 +68,11 @@ fn vector_instructions_have_their_registers() {
         a.vector(width, vector::SHIFT_LEFT_D, 4, 5, Rm::Reg(6));
         a.load_mask(Mask(1), mem(Gpr::Rbx));
         a.mask_to(Gpr::Rdx, Mask(6));
+        a.gather(Mask(7), 8, mem(Gpr::Rax), 31);
+        a.gather(Mask(1), 17, mem(Gpr::R13), 9);
+        a.gather_wide(Mask(7), 30, mem(Gpr::R12), 2);
+        a.shuffle_quads(19, 28, 0xee);
+        a.vector(width, vector::PERMUTE_TWO_D, 3, 17, Rm::Reg(31));
         // Displacements of 8 bits, which EVEX scales, and none.
         let near = |base, displacement| Mem { base, displacement };
         a.load_vector(width, 1, near(Gpr::R13, -128 * 64));
@@ -102,6 +107,11 @@ fn vector_instructions_have_their_registers() {
         "vpsllvd zmm4,zmm5,zmm6",
         "kmovw k1,[rbx+1234h]",
         "kmovw edx,k6",
+        "vpgatherdd zmm8,k7,[rax+zmm31+1234h]",
+        "vpgatherdd zmm17,k1,[r13+zmm9+1234h]",
+        "vpgatherdq zmm30,k7,[r12+ymm2+1234h]",
+        "vshufi32x4 zmm19,zmm28,zmm28,0EEh",
+        "vpermi2d zmm3,zmm17,zmm31",
         "vmovups zmm1,[r13-2000h]",
         "vmovups zmm1,[r13+1FC0h]",
         "vmovups zmm1,[r13+2000h]",

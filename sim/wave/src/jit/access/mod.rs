@@ -2,14 +2,15 @@
 //! Templates of loads and stores. A call finds where the active lanes' addresses lead, and their pattern: a [`Place`].
 //! Accesses that add different immediates to the same registers share it, in other blocks, too, until one of the
 //! registers or EXEC is written. Each compares its bounds and the memory's generation. Then it moves data by itself if
-//! all lanes are active and the pattern is the one that it expects, else by a function. If it may not access all bytes,
-//! it calls the op's handler.
+//! the pattern is the one that it expects, else by a function. If it may not access all bytes, it calls the op's
+//! handler.
 
 mod place;
 
 use super::emit::{CONTEXT, Emitter, GENERATION, GROUP, NEW, WAVE};
 use super::moves::{self, Move, Pattern};
 use super::{Context, LOCAL};
+use crate::hardware::slot;
 use crate::micro_op::MicroOp;
 use crate::operand::SrcKind;
 use crate::wave::{self, Group, PlaceBytes, Row, Wave};
@@ -162,16 +163,18 @@ enum Expected {
     Same,
     Lines,
     Eights,
+    /// Anyhow, for which gathers are emitted.
+    Gathered,
     Other,
 }
 
 /// How data likely lie: by the block's ops, or by the registers of the wave that the program is compiled for.
 fn expected<const L: usize>(e: &Emitter<'_, L>, row: u16) -> Expected {
-    if e.is_masked {
-        return Expected::Other;
-    }
     if e.is_uniform(row) {
         return Expected::Same;
+    }
+    if e.is_masked {
+        return Expected::Other;
     }
     let (value, _) = e.value(row);
     let Some(offsets) = e.rows.get(usize::from(e.first_row(value))) else { return Expected::Other };
@@ -306,16 +309,18 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
     {
         std::mem::swap(first, second);
     }
+    let gathers = e.is_masked && e.width == Width::Zmm && !key.stores;
     let expected = match expected(e, key.row) {
         Expected::Same if parts.iter().all(|part| matches!(part.what, LOAD_1 | LOAD_4)) => Expected::Same,
         Expected::Lines if parts.iter().all(|part| part.what == LOAD_1) => Expected::Lines,
         Expected::Eights if parts.iter().all(|part| part.what == LOAD_4) => Expected::Eights,
         Expected::Lines if parts.len() == 1 && parts[0].what == moves::STORE => Expected::Lines,
+        _ if gathers && parts.iter().all(|part| matches!(part.what, LOAD_1 | LOAD_2 | LOAD_4)) => Expected::Gathered,
         _ => Expected::Other,
     };
     let (Known { slot, from, .. }, constant) = place(e, key, op);
     match expected {
-        Expected::Same => {}
+        Expected::Same | Expected::Gathered => {}
         Expected::Lines | Expected::Eights => e.sync(key.row),
         Expected::Other => {
             e.flush();
@@ -354,6 +359,7 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
     let kind = match expected {
         Expected::Same => moves::SAME,
         Expected::Eights => moves::EIGHTS,
+        Expected::Gathered => moves::NEAR,
         _ => moves::LINES_OF_4,
     };
     e.asm.test_constant(field::<L>(slot, offset_of!(Place, kind)), kind);
@@ -362,6 +368,7 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
         match expected {
             Expected::Same => load_same(e, slot, part, part.immediate + constant),
             Expected::Eights => load_eights(e, slot, part, key.row),
+            Expected::Gathered => gather(e, slot, part, key.row),
             _ => move_lines(e, slot, part, key.row, key.stores),
         }
     }
@@ -370,6 +377,7 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
 }
 
 const LOAD_1: usize = moves::LOAD;
+const LOAD_2: usize = moves::LOAD + 1;
 const LOAD_4: usize = moves::LOAD + 3;
 
 /// Loads one dword or four from the first lane's address, which is that of all. `immediate` is added to the place's.
@@ -445,6 +453,62 @@ fn load_eights<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, o
             e.write(row, n, copy);
         }
         e.write(row, 0, value);
+    }
+}
+
+/// The even numbers up to 31, and the odd ones.
+static ALTERNATE: [[u32; 16]; 2] = {
+    let mut numbers = [[0; 16]; 2];
+    let mut n = 0;
+    while n < 32 {
+        numbers[n as usize % 2][n as usize / 2] = n;
+        n += 1;
+    }
+    numbers
+};
+
+/// Loads one dword, two or four from any addresses of the active lanes, pairs as a whole.
+fn gather<const L: usize>(e: &mut Emitter<'_, L>, slot: Slot, part: Part, offsets: u16) {
+    let (width, mask) = (e.width, Emitter::<L>::FREE_MASK);
+    e.asm.load_wide(Gpr::Rax, field::<L>(slot, offset_of!(Place, host)));
+    e.asm.constant_wide(Gpr::Rdx, ALTERNATE.as_ptr() as u64);
+    let memory = |dword: i32| Mem { base: Gpr::Rax, displacement: part.immediate + 4 * dword };
+    for n in 0..e.parts() {
+        e.next();
+        let active = e.lanes(slot::EXEC as u16, n);
+        let index = e.row(offsets, n);
+        if part.what == LOAD_1 {
+            let value = e.fresh();
+            e.asm.vector(width, v::XOR, value, value, Rm::Reg(value));
+            e.asm.load_mask(mask, active);
+            e.asm.gather(mask, value, memory(0), index);
+            e.write(part.row, n, value);
+            continue;
+        }
+        let upper = e.fresh();
+        e.asm.shuffle_quads(upper, index, 0xee);
+        let mut values = Vec::new();
+        for dword in (0..part.size / 4).step_by(2) {
+            let halves = [e.fresh(), e.fresh()];
+            for (half, index, value) in [(0, index, halves[0]), (1, upper, halves[1])] {
+                let active = Mem { displacement: active.displacement + half, ..active };
+                e.asm.test_constant(active, 0xff);
+                let nothing = e.asm.jump_if(Condition::Equal);
+                e.asm.vector(width, v::XOR, value, value, Rm::Reg(value));
+                e.asm.load_mask(mask, active);
+                e.asm.gather_wide(mask, value, memory(dword), index);
+                e.asm.land(nothing);
+            }
+            for numbers in 0..2 {
+                let value = e.fresh();
+                e.asm.load_vector(width, value, Mem { base: Gpr::Rdx, displacement: 64 * numbers });
+                e.asm.vector(width, v::PERMUTE_TWO_D, value, halves[0], Rm::Reg(halves[1]));
+                values.push(value);
+            }
+        }
+        for (row, value) in (part.row..).zip(values) {
+            e.write(row, n, value);
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Place {
     pub(super) start: i32,
     /// Greatest sum of immediate and size.
     pub(super) end: i32,
-    /// [`moves::SAME`], [`moves::LINES_OF_4`] and [`moves::EIGHTS`].
+    /// [`moves::SAME`], [`moves::LINES_OF_4`], [`moves::EIGHTS`] and [`moves::NEAR`].
     pub(super) kind: u32,
     origin: Origin,
 }
@@ -94,20 +94,24 @@ unsafe fn origin<const STORES: bool, const L: usize>(
     };
     // A base in two vector registers may be another one.
     let bit = if op.src[2].kind == SrcKind::None { 0 } else { bit };
-    let scalars = [slot(2, 0), slot(2, 1), slot(2, 2), slot(2, 3), slot(3, 0)];
+    // Compared one by one: an array of them would be written in parts and read at once, which waits.
+    let are_scalars = |[a, b, c, d, e]: &[u32; 5]| {
+        *a == slot(2, 0) && *b == slot(2, 1) && *c == slot(2, 2) && *d == slot(2, 3) && *e == slot(3, 0)
+    };
     // SAFETY: by this function's contract.
     unsafe {
         let generation = group.memory.generation().load(Ordering::Acquire);
         if (*wave).places.found & bit != 0
             && let known = &*known
             && known.generation == generation
-            && known.scalars == scalars
+            && are_scalars(&known.scalars)
             && address(known.base)?.wrapping_sub(known.region.base) < known.region.size
         {
             return Some(*known);
         }
         let (base, limit) = exec::origin(format, &*wave, group, op)?;
         let (region, generation) = group.memory.region_of(address(base)?, access)?;
+        let scalars = [slot(2, 0), slot(2, 1), slot(2, 2), slot(2, 3), slot(3, 0)];
         let origin = Origin { scalars, generation, base, limit, region };
         known.write(origin);
         (*wave).places.found |= bit;
@@ -141,7 +145,10 @@ unsafe fn find_if_there<const STORES: bool, const L: usize>(
         &of_active
     };
     // SAFETY: by this function's contract.
-    let Pattern { moves, kind, first, last } = unsafe { Pattern::of(offsets) };
+    let Pattern { moves, mut kind, first, last } = unsafe { Pattern::of(offsets) };
+    if i32::try_from(last).is_ok() {
+        kind |= moves::NEAR;
+    }
     // Else sums have wrapped around.
     if first < constant {
         return None;

@@ -98,10 +98,10 @@ impl<const L: usize> Emitter<'_, L> {
         }
     }
 
-    /// A row has become the sum of a value and constants.
+    /// A row has become the sum of a value and constants, in active lanes.
     pub fn set_sum(&mut self, row: u16, (value, sum): (Value, i32), constant: u32) {
         let sum = i64::from(constant) + i64::from(sum);
-        if !self.is_masked && sum < 1 << 30 {
+        if sum < 1 << 30 {
             self.values.insert(row, (value, sum as i32));
         }
     }
@@ -116,11 +116,9 @@ impl<const L: usize> Emitter<'_, L> {
         value.checked_sub(NEW).map_or(value as u16, |n| self.written[n as usize])
     }
 
-    /// A row has become the same in all lanes.
+    /// A row has become the same in all active lanes.
     pub fn set_uniform(&mut self, row: u16) {
-        if !self.is_masked {
-            self.uniform.insert(row);
-        }
+        self.uniform.insert(row);
     }
 
     pub fn is_uniform(&self, row: u16) -> bool {

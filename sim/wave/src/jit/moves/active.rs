@@ -3,7 +3,7 @@
 
 use super::COUNT;
 use super::lanes::*;
-use super::load::{any_lanes, load_small_lane, load_three};
+use super::load::{any_lanes, load_small_lane};
 use super::store::{store_lane, store_small_lane};
 use std::arch::x86_64::*;
 
@@ -58,9 +58,6 @@ unsafe extern "sysv64" fn load<const DWORDS: usize, const L: usize>(
 ) {
     // SAFETY: by this function's contract.
     unsafe {
-        if DWORDS == 3 {
-            return lanes::<L>(active).for_each(|lane| load_three::<L>(data, host, offsets, lane));
-        }
         for part in 0..L / PART {
             let mask = row::<L>(active, 0, part);
             let bits = _mm256_movemask_ps(_mm256_castsi256_ps(mask)) as u32;

@@ -52,7 +52,7 @@ unsafe fn four_of_lanes(host: u64, offsets: *const u32, lane: usize) -> [__m256i
     }
 }
 
-/// `DWORDS` dwords, one, two or four, of each of eight lanes from `lane` on, by their number.
+/// `DWORDS` dwords of each of eight lanes from `lane` on, by their number.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn any_lanes<const DWORDS: usize>(host: u64, offsets: *const u32, lane: usize) -> [__m256i; DWORDS] {
@@ -67,24 +67,14 @@ pub(super) unsafe fn any_lanes<const DWORDS: usize>(host: u64, offsets: *const u
                 let high = two_quads(two(host, offsets, lane + 2), two(host, offsets, lane + 6));
                 values.copy_from_slice(&[alternate::<false>(low, high), alternate::<true>(low, high)]);
             }
+            3 => {
+                values[..2].copy_from_slice(&any_lanes::<2>(host, offsets, lane));
+                values[2..].copy_from_slice(&any_lanes::<1>(host.wrapping_add(8), offsets, lane));
+            }
             _ => values.copy_from_slice(&four_of_lanes(host, offsets, lane)),
         }
     }
     values
-}
-
-/// Three dwords of a lane.
-#[inline(always)]
-pub(super) unsafe fn load_three<const L: usize>(data: *mut u32, host: u64, offsets: *const u32, lane: usize) {
-    // SAFETY: by the caller's contract.
-    unsafe {
-        let from = at(host, offsets, lane);
-        let first = from.cast::<u64>().read_unaligned();
-        let last = from.add(8).cast::<u32>().read_unaligned();
-        *data.add(lane) = first as u32;
-        *data.add(L + lane) = (first >> 32) as u32;
-        *data.add(2 * L + lane) = last;
-    }
 }
 
 /// A byte or word of a lane.
@@ -155,12 +145,6 @@ pub(super) unsafe extern "sysv64" fn load<const KIND: u8, const STRIDE: usize, c
                 for (n, row) in rows.into_iter().enumerate() {
                     put::<L>(data, 0, 2 * n + half, row);
                 }
-            }
-            return;
-        }
-        if DWORDS == 3 {
-            for lane in 0..L {
-                load_three::<L>(data, host, offsets, lane);
             }
             return;
         }

@@ -34,6 +34,8 @@ pub(super) const SAME: u32 = 1;
 pub(super) const LINES_OF_4: u32 = 2;
 /// Each eight lanes have the same offsets.
 pub(super) const EIGHTS: u32 = 4;
+/// All offsets are so small that they are the same with a sign.
+pub(super) const NEAR: u32 = 8;
 
 /// The facts known of a row of offsets.
 pub(super) struct Pattern {
