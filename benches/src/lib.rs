@@ -7,6 +7,7 @@
 pub mod cost;
 pub mod counts;
 pub mod guard;
+pub mod hip;
 mod pages;
 mod programs;
 pub mod record;

@@ -15,7 +15,7 @@ use xtask_core::target::Target;
 
 /// Numbers of dispatches of the models, about the fewest and the most of real networks. The kernels themselves do not
 /// matter here.
-const MODELS: [u32; 2] = [10, 800];
+pub(super) const MODELS: [u32; 2] = [10, 800];
 
 /// Compiles the missing programs, and returns their folder.
 ///
@@ -64,7 +64,7 @@ fn compile(layout: &Layout, step: &Step, target: &Target, folder: &std::path::Pa
 }
 
 /// Source of a function with `dispatches` matrix products, each a dispatch that depends on the one before.
-fn chain(dispatches: u32) -> String {
+pub(super) fn chain(dispatches: u32) -> String {
     const MATRIX: &str = "tensor<64x64xf32>";
     let mut text = format!(
         "func.func @chain(%x0: {MATRIX}, %w: {MATRIX}) -> {MATRIX} {{\n  %zero = arith.constant 0.0 : f32\n  \

@@ -175,7 +175,7 @@ impl Call<'_> {
             }
         }
         let mut command = match backend {
-            Backend::HipDriver(target) => hip_command(layout, target)?,
+            Backend::HipDriver(target) => hip_command(layout, target, "iree-run-module")?,
             _ => layout.command(layout.tool("iree-run-module")),
         };
         command
@@ -213,12 +213,26 @@ impl Call<'_> {
     }
 }
 
-/// `iree-run-module` of PyPI's runtime with Debian's HIP, in the root of `cargo xtask rocm`; its arguments follow.
-fn hip_command(layout: &Layout, target: &Target) -> Result<Command> {
+/// `iree-benchmark-module` for a backend; the arguments that name a module follow.
+///
+/// # Errors
+/// When there is no tool with the backend's driver.
+pub fn benchmark_command(layout: &Layout, backend: Backend) -> Result<Command> {
+    let tool = "iree-benchmark-module";
+    let mut command = match backend {
+        Backend::HipDriver(target) => hip_command(layout, target, tool)?,
+        _ => layout.command(layout.tool(tool)),
+    };
+    command.args(backend.devices().iter().map(|device| format!("--device={device}")));
+    Ok(command)
+}
+
+/// A tool of PyPI's runtime with Debian's HIP, in the root of `cargo xtask rocm`; its arguments follow.
+fn hip_command(layout: &Layout, target: &Target, tool: &str) -> Result<Command> {
     let versions = layout.venv_program("../lib");
     let versions = fs::read_dir(&versions).context(|| format!("reading {}", versions.display()))?;
-    let tool = "site-packages/iree/_runtime_libs/iree-run-module";
-    let mut tools = versions.flatten().map(|version| version.path().join(tool));
+    let folder = "site-packages/iree/_runtime_libs";
+    let mut tools = versions.flatten().map(|version| version.path().join(folder).join(tool));
     let tool = tools.find(|path| path.exists()).ok_or_else(|| Error::setup("no iree-base-runtime in build/venv"))?;
     let mut command = rocm::enter(layout, rocm::Hip::V5_7, target, &layout.root);
     command.arg(tool).arg("--hip_dylib_path=/usr/lib/x86_64-linux-gnu");

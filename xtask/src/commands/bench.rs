@@ -10,7 +10,7 @@ use xtask_core::layout::Layout;
 use xtask_core::setup::Build;
 use xtask_core::steps::Steps;
 use xtask_core::target::Target;
-use xtask_core::{cts, setup};
+use xtask_core::{cts, rocm, setup};
 
 /// Arguments of the command.
 #[derive(clap::Args)]
@@ -42,8 +42,11 @@ pub struct Arguments {
     write: bool,
     /// Measures the CPU time of models' kernels on the sim, beside IREE's CPU backend; with --guard, fails if
     /// ratios exceed bounds
-    #[arg(long, conflicts_with_all = ["driver", "target", "counts", "gpu_cost", "filter", "update"])]
+    #[arg(long, conflicts_with_all = ["driver", "target", "counts", "gpu_cost", "filter", "update", "hip"])]
     sim: bool,
+    /// Measures the CPU time of calls by IREE's HIP driver with Debian's HIP, beside this driver's
+    #[arg(long, conflicts_with_all = ["driver", "repeat", "counts", "gpu_cost", "guard", "update", "write", "filter"])]
+    hip: bool,
     /// With --sim: measures whole networks in place of kernels
     #[arg(long, requires = "sim", conflicts_with_all = ["guard", "write"])]
     networks: bool,
@@ -74,6 +77,12 @@ impl Arguments {
                     bench::sim_networks::run(layout, steps, imported, self.repeat, self.avx2)
                 }
             };
+        }
+        if self.hip {
+            self.target.check_compiled(&Hsa::Sim)?;
+            setup::everything(layout, steps, Build::Tools)?;
+            rocm::runtime(layout, steps)?;
+            return bench::hip::run(layout, steps, &self.target);
         }
         if self.guard || self.update {
             setup::everything(layout, steps, Build::Bench)?;
