@@ -55,7 +55,7 @@ struct Found {
     registers: Registers,
     /// Registers of which some lane may be read, or kept, before it is written.
     is_read: Vec<bool>,
-    /// What is known at the targets of branches, by their offsets.
+    /// Knowledge at the targets of branches, by their offsets.
     heads: BTreeMap<u32, Known>,
     /// Targets of branches from which the code is to be followed, again if less has become known there.
     pending: Vec<u32>,
