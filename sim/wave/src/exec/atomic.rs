@@ -24,6 +24,19 @@ pub(super) trait Rmw {
     fn apply(old: Self::T, data: Self::T, compare: Self::T, gfx12: bool) -> Self::T;
 }
 
+/// An [`Rmw`], for code that all with the same operand share.
+#[derive(Clone, Copy)]
+pub(super) struct Operation<T> {
+    pub compares: bool,
+    pub apply: fn(T, T, T, bool) -> T,
+}
+
+impl<T> Operation<T> {
+    pub fn of<R: Rmw<T = T>>() -> Self {
+        Operation { compares: R::COMPARES, apply: R::apply }
+    }
+}
+
 /// An atomic's operand.
 pub(super) trait Word: Copy + PartialEq {
     const DWORDS: usize;
@@ -215,23 +228,29 @@ impl<S: Space> Performs for S {
     fn run<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let size = 4 * R::T::DWORDS as u32;
         let lanes = addresses::<S, L>(wave, group, op, size)?;
-        update::<R, L>(wave, group, op, &lanes)
+        update(wave, group, op, &lanes, Operation::of::<R>())
     }
 }
 
 /// Part of an atomic that is common to all spaces.
 #[inline(never)]
-fn update<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>, lanes: &Lanes) -> Step {
-    let size = 4 * R::T::DWORDS as u32;
+fn update<T: Word, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    lanes: &Lanes,
+    operation: Operation<T>,
+) -> Step {
+    let size = 4 * T::DWORDS as u32;
     if lanes.host != 0 {
         check_host(wave, group, lanes, size, Access::Atomic)?;
     }
     let register = op.src[1].reg as usize;
     let gfx12 = group.target.is_gfx12();
     for lane in each_lane(lanes.host | lanes.local | lanes.beyond) {
-        let data: R::T = operand(wave, register, lane);
-        let compare = if R::COMPARES { operand(wave, register + R::T::DWORDS, lane) } else { data };
-        let apply = |old| R::apply(old, data, compare, gfx12);
+        let data: T = operand(wave, register, lane);
+        let compare = if operation.compares { operand(wave, register + T::DWORDS, lane) } else { data };
+        let apply = |old| (operation.apply)(old, data, compare, gfx12);
         let address = wave.addresses[lane];
         if !address.is_multiple_of(u64::from(size)) && lanes.beyond >> lane & 1 == 0 {
             let kind = FaultKind::Misaligned { address, size, access: Access::Atomic, lane: lane as u32 };
@@ -239,12 +258,12 @@ fn update<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op:
         }
         let old = if lanes.host >> lane & 1 != 0 {
             // SAFETY: `check_host` found the address readable and writable; its alignment is checked above.
-            unsafe { R::T::update(address, apply) }
+            unsafe { T::update(address, apply) }
         } else if lanes.local >> lane & 1 != 0 {
             let mut bytes = [0; 8];
             let bytes = &mut bytes[..size as usize];
             load_local(wave, group, lane, bytes)?;
-            let old = R::T::from_bytes(bytes);
+            let old = T::from_bytes(bytes);
             let new = apply(old);
             for (i, byte) in bytes.iter_mut().enumerate() {
                 *byte = (new.dword(i / 4) >> (8 * (i % 4))) as u8;
@@ -252,10 +271,10 @@ fn update<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op:
             store_local(wave, group, lane, bytes)?;
             old
         } else {
-            R::T::from_dwords(&[0, 0])
+            T::from_dwords(&[0, 0])
         };
         if op.mem.glc {
-            for i in 0..R::T::DWORDS {
+            for i in 0..T::DWORDS {
                 wave.v[op.dst as usize + i].0[lane] = old.dword(i);
             }
         }

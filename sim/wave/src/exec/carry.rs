@@ -35,28 +35,56 @@ struct Masked<O>(std::marker::PhantomData<O>);
 impl<O: MaskOp, const L: usize> Exec<L> for Masked<O> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let bits = match O::IN {
-            MaskIn::None => 0,
-            // A short encoding leaves the mask implied.
-            MaskIn::Source if op.src[2].kind != SrcKind::None => wave.lanes(&op.src[2]),
-            MaskIn::Source | MaskIn::Vcc => wave.vcc(),
-        };
-        let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
-        let mut output = Output::new();
-        let mut out = Row::<L>::ZERO;
-        for i in 0..L {
-            let (result, bit) = O::eval(a.get(i), b.get(i), c.get(i), bits >> i & 1 != 0);
-            output.set(i, result);
-            out.0[i] = u32::from(bit).wrapping_neg();
-        }
-        // SAFETY: all lanes are set.
-        unsafe { output.put::<O::R>(wave, op) };
-        if O::OUT {
-            let lanes = collect(&out) & wave.exec();
-            wave.set_lanes(op.sdst as usize, lanes);
-        }
-        Ok(())
+        run(wave, op, (O::IN, O::OUT), O::eval)
     }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        by_lane::<O::A, O::B, O::C, O::R, L>(wave, op, (O::IN, O::OUT), O::eval)
+    }
+}
+
+/// An op lane by lane. All with the same types share it.
+#[cold]
+#[inline(never)]
+fn by_lane<A: Elem, B: Elem, C: Elem, R: Elem, const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    masks: (MaskIn, bool),
+    eval: fn(A, B, C, bool) -> (R, bool),
+) -> Step {
+    run(wave, op, masks, eval)
+}
+
+/// Runs an op with the place of the mask that it reads, and whether it writes one.
+#[inline(always)]
+fn run<A: Elem, B: Elem, C: Elem, R: Elem, const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    (reads, writes): (MaskIn, bool),
+    eval: impl Fn(A, B, C, bool) -> (R, bool),
+) -> Step {
+    let bits = match reads {
+        MaskIn::None => 0,
+        // A short encoding leaves the mask implied.
+        MaskIn::Source if op.src[2].kind != SrcKind::None => wave.lanes(&op.src[2]),
+        MaskIn::Source | MaskIn::Vcc => wave.vcc(),
+    };
+    let [a, b, c] = operands::<A, B, C, L>(wave, op);
+    let mut output = Output::new();
+    let mut out = Row::<L>::ZERO;
+    for i in 0..L {
+        let (result, bit) = eval(a.get(i), b.get(i), c.get(i), bits >> i & 1 != 0);
+        output.set(i, result);
+        out.0[i] = u32::from(bit).wrapping_neg();
+    }
+    // SAFETY: all lanes are set.
+    unsafe { output.put::<R>(wave, op) };
+    if writes {
+        let lanes = collect(&out) & wave.exec();
+        wave.set_lanes(op.sdst as usize, lanes);
+    }
+    Ok(())
 }
 
 macro_rules! mask_ops {

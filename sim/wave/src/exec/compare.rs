@@ -26,12 +26,33 @@ impl<P: Predicate, const L: usize> Exec<L> for Compare<P> {
         for i in 0..L {
             result.0[i] = u32::from(P::holds(a.get(i), b.get(i))).wrapping_neg();
         }
-        let lanes = collect(&result) & wave.exec();
-        wave.set_lanes(op.dst as usize, lanes);
-        if op.writes_exec {
-            wave.set_exec(lanes);
-        }
+        put(wave, op, collect(&result));
         Ok(())
+    }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        by_lane::<P::A, P::B, L>(wave, op, P::holds);
+        Ok(())
+    }
+}
+
+/// A compare lane by lane. All with the same types share it.
+#[cold]
+#[inline(never)]
+fn by_lane<A: Elem, B: Elem, const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, holds: fn(A, B) -> bool) {
+    let [a, b, _] = operands::<A, B, (), L>(wave, op);
+    let lanes = (0..L).filter(|lane| holds(a.get(*lane), b.get(*lane))).fold(0, |lanes, lane| lanes | 1 << lane);
+    put(wave, op, lanes);
+}
+
+/// Writes the lanes in which the predicate holds.
+#[inline(always)]
+fn put<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, lanes: u64) {
+    let lanes = lanes & wave.exec();
+    wave.set_lanes(op.dst as usize, lanes);
+    if op.writes_exec {
+        wave.set_exec(lanes);
     }
 }
 

@@ -2,7 +2,7 @@
 //! LDS: loads, stores and atomics within the workgroup's group segment (RDNA3 ISA 16.13).
 
 use super::access::{extend, place};
-use super::atomic::{self, Rmw, Word, operand};
+use super::atomic::{self, Operation, Rmw, Word, operand};
 use super::lanes::{all_lanes, each_lane};
 use super::level::{Exec, Level, select};
 use super::span::{Place, Small, Span, move_small};
@@ -212,15 +212,27 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Load<DWORDS> {
             unsafe { span.load::<DWORDS>(wave, dst) };
             return Ok(());
         }
-        for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-            let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS)?;
-            // The destination may be the address register: each lane's address is read before it is overwritten.
-            for (i, row) in wave.v[dst..dst + DWORDS].iter_mut().enumerate() {
-                row.0[lane] = dword(bytes, i);
-            }
-        }
-        Ok(())
+        load_lanes::<DWORDS, L>(wave, group, op)
     }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        load_lanes::<DWORDS, L>(wave, group, op)
+    }
+}
+
+/// A load lane by lane.
+#[inline(never)]
+fn load_lanes<const DWORDS: usize, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+    let dst = op.dst as usize;
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS)?;
+        // The destination may be the address register: each lane's address is read before it is overwritten.
+        for (i, row) in wave.v[dst..dst + DWORDS].iter_mut().enumerate() {
+            row.0[lane] = dword(bytes, i);
+        }
+    }
+    Ok(())
 }
 
 /// Loads a transposed tile, as from global memory.
@@ -250,14 +262,30 @@ impl<const DWORDS: usize, const L: usize> Exec<L> for Store<DWORDS> {
             unsafe { span.store::<DWORDS>(wave, data) };
             return Ok(());
         }
-        for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-            let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS)?;
-            for (i, row) in wave.v[data..data + DWORDS].iter().enumerate() {
-                bytes[4 * i..4 * i + 4].copy_from_slice(&row.0[lane].to_le_bytes());
-            }
-        }
-        Ok(())
+        store_lanes::<DWORDS, L>(wave, group, op)
     }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        store_lanes::<DWORDS, L>(wave, group, op)
+    }
+}
+
+/// A store lane by lane.
+#[inline(never)]
+fn store_lanes<const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+) -> Step {
+    let data = op.src[1].reg as usize;
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), 4 * DWORDS)?;
+        for (i, row) in wave.v[data..data + DWORDS].iter().enumerate() {
+            bytes[4 * i..4 * i + 4].copy_from_slice(&row.0[lane].to_le_bytes());
+        }
+    }
+    Ok(())
 }
 
 /// Byte offsets of the two accesses of a `2addr` instruction.
@@ -284,17 +312,34 @@ impl<const DWORDS: usize, const STRIDE: usize, const L: usize> Exec<L> for Load2
             }
             return Ok(());
         }
-        for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-            let places = offsets::<DWORDS, STRIDE, L>(op).map(|offset| address(wave, op, lane, offset));
-            for (n, place) in places.into_iter().enumerate() {
-                let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
-                for i in 0..DWORDS {
-                    wave.v[dst + n * DWORDS + i].0[lane] = dword(bytes, i);
-                }
+        load2_lanes::<DWORDS, L>(wave, group, op, offsets::<DWORDS, STRIDE, L>(op))
+    }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        load2_lanes::<DWORDS, L>(wave, group, op, offsets::<DWORDS, STRIDE, L>(op))
+    }
+}
+
+/// Two loads lane by lane.
+#[inline(never)]
+fn load2_lanes<const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    offsets: [u32; 2],
+) -> Step {
+    let dst = op.dst as usize;
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        let places = offsets.map(|offset| address(wave, op, lane, offset));
+        for (n, place) in places.into_iter().enumerate() {
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
+            for i in 0..DWORDS {
+                wave.v[dst + n * DWORDS + i].0[lane] = dword(bytes, i);
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 struct Store2<const DWORDS: usize, const STRIDE: usize>;
@@ -311,18 +356,35 @@ impl<const DWORDS: usize, const STRIDE: usize, const L: usize> Exec<L> for Store
             unsafe { first.store_pairs::<DWORDS>(second, wave, data) };
             return Ok(());
         }
-        for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-            for (n, offset) in offsets::<DWORDS, STRIDE, L>(op).into_iter().enumerate() {
-                let place = address(wave, op, lane, offset);
-                let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
-                for i in 0..DWORDS {
-                    let value = wave.v[data[n] + i].0[lane];
-                    bytes[4 * i..4 * i + 4].copy_from_slice(&value.to_le_bytes());
-                }
+        store2_lanes::<DWORDS, L>(wave, group, op, offsets::<DWORDS, STRIDE, L>(op))
+    }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        store2_lanes::<DWORDS, L>(wave, group, op, offsets::<DWORDS, STRIDE, L>(op))
+    }
+}
+
+/// Two stores lane by lane.
+#[inline(never)]
+fn store2_lanes<const DWORDS: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    offsets: [u32; 2],
+) -> Step {
+    let data = [op.src[1].reg as usize, op.src[2].reg as usize];
+    for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
+        for (n, offset) in offsets.into_iter().enumerate() {
+            let place = address(wave, op, lane, offset);
+            let bytes = bytes(group, op.mem.gds, place, 4 * DWORDS)?;
+            for i in 0..DWORDS {
+                let value = wave.v[data[n] + i].0[lane];
+                bytes[4 * i..4 * i + 4].copy_from_slice(&value.to_le_bytes());
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// LDS, for accesses of a byte or word.
@@ -375,19 +437,29 @@ fn store_small<const BYTES: usize, const SHIFT: u32, const L: usize>(
 
 /// Atomics; those without a result have no destination.
 fn rmw<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let size = 4 * R::T::DWORDS;
+    rmw_lanes::<R::T, L>(wave, group, op, Operation::of::<R>())
+}
+
+#[inline(never)]
+fn rmw_lanes<T: Word, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    operation: Operation<T>,
+) -> Step {
+    let size = 4 * T::DWORDS;
     let gfx12 = group.target.is_gfx12();
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
-        let data: R::T = operand(wave, op.src[1].reg as usize, lane);
-        let compare = if R::COMPARES { operand(wave, op.src[2].reg as usize, lane) } else { data };
+        let data: T = operand(wave, op.src[1].reg as usize, lane);
+        let compare = if operation.compares { operand(wave, op.src[2].reg as usize, lane) } else { data };
         let bytes = bytes(group, op.mem.gds, offset(wave, op, lane), size)?;
-        let old = R::T::from_bytes(bytes);
-        let new = R::apply(old, data, compare, gfx12);
+        let old = T::from_bytes(bytes);
+        let new = (operation.apply)(old, data, compare, gfx12);
         for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
             chunk.copy_from_slice(&new.dword(i).to_le_bytes());
         }
         if op.has_dst {
-            for i in 0..R::T::DWORDS {
+            for i in 0..T::DWORDS {
                 wave.v[op.dst as usize + i].0[lane] = old.dword(i);
             }
         }
@@ -399,7 +471,17 @@ fn rmw<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &M
 /// dwords: 15 bits and a sign bit that repeats the one before, or with bit 15 set the upper half of the address itself
 /// (Vega ISA, DS_ADD_SRC2_U32).
 fn rmw_by_itself<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-    let size = 4 * R::T::DWORDS;
+    rmw_lanes_by_themselves::<R::T, L>(wave, group, op, Operation::of::<R>())
+}
+
+#[inline(never)]
+fn rmw_lanes_by_themselves<T: Word, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    operation: Operation<T>,
+) -> Step {
+    let size = 4 * T::DWORDS;
     for lane in each_lane(wave.exec() & Wave::<L>::LANES) {
         let address = wave.v[op.src[0].reg as usize].0[lane];
         let field = op.mem.offset as u32;
@@ -408,9 +490,9 @@ fn rmw_by_itself<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'
             _ => (address & 0x1_ffff, address as i32 >> 17),
         };
         let other = address.wrapping_add_signed(distance.wrapping_mul(4));
-        let data = R::T::from_bytes(bytes(group, op.mem.gds, other as usize, size)?);
+        let data = T::from_bytes(bytes(group, op.mem.gds, other as usize, size)?);
         let bytes = bytes(group, op.mem.gds, address as usize, size)?;
-        let new = R::apply(R::T::from_bytes(bytes), data, data, false);
+        let new = (operation.apply)(T::from_bytes(bytes), data, data, false);
         for (i, chunk) in bytes.chunks_exact_mut(4).enumerate() {
             chunk.copy_from_slice(&new.dword(i).to_le_bytes());
         }

@@ -120,6 +120,11 @@ impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Load<S, DWORDS> 
         }
         load_lanes::<S, DWORDS, L>(wave, group, op)
     }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        load_lanes::<S, DWORDS, L>(wave, group, op)
+    }
 }
 
 /// A load whose lanes are not in one span.
@@ -204,6 +209,11 @@ impl<S: Space, const DWORDS: usize, const L: usize> Exec<L> for Store<S, DWORDS>
             unsafe { span.store::<DWORDS>(wave, op.src[1].reg as usize) };
             return Ok(());
         }
+        store_lanes::<S, DWORDS, L>(wave, group, op)
+    }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         store_lanes::<S, DWORDS, L>(wave, group, op)
     }
 }

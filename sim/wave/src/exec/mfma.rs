@@ -10,13 +10,12 @@
 
 use super::float::{bf16_to_f32, half_to_f32};
 use super::fp8::{bf8_to_f32, fp8_to_f32};
-use super::level::{Exec, Level, select};
+use super::level::of_lanes;
 use super::outer::{self, Host, Strip};
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::operand::SrcKind;
 use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
-use std::any::Any;
 use std::mem::MaybeUninit;
 
 /// Lanes of a wave that has matrix ops.
@@ -204,10 +203,10 @@ pub(super) fn element<E: Elements>(rows: &Rows, lane: usize, at: usize) -> u64 {
     if E::BITS == 64 { low | u64::from(rows[first / 32 + 1].0[lane]) << 32 } else { low }
 }
 
-/// Where row `i` of block `b` of C and D is: its register, in elements, and its first lane.
+/// Where row `i` of block `b` of C and D is: its register, in elements, which may be two dwords, and its first lane.
 #[inline(always)]
-fn place<E: Elements, const M: usize>(i: usize, b: usize) -> (usize, usize) {
-    let strip = if E::WIDE { 1 } else { 4 };
+fn place<const M: usize>(is_wide: bool, i: usize, b: usize) -> (usize, usize) {
+    let strip = if is_wide { 1 } else { 4 };
     let strips_in_register = LANES / M;
     let blocks_in_register = (LANES * strip / (M * M)).max(1);
     let register = b * (M * M / LANES) + i / (strip * strips_in_register) * strip + i % strip;
@@ -304,32 +303,17 @@ fn multiply<E: Elements, const M: usize, const K: usize, const B: usize>(
     how: Broadcast,
     d: &mut Rows,
 ) {
-    let per_lane = K * M * B / LANES;
-    let first = |block: usize, k: usize| k % per_lane * LANES + M * block + M * B * (k / per_lane);
+    if M.is_multiple_of(outer::WIDTH)
+        && let Some((a, b)) = E::floats(a.first(), b.first())
+    {
+        // SAFETY: the factors of all k have been written.
+        return unsafe { multiply_floats::<M, K, B>(a, b, how, d) };
+    }
+    let (a, b) = (a.first(), b.first());
     for block in 0..B {
-        let from = how.block(block) % B;
-        let places: [(usize, usize); K] = std::array::from_fn(|k| (first(from, k), first(block, k)));
-        if M.is_multiple_of(outer::WIDTH)
-            && let Some((a, b)) = E::floats(a.first(), b.first())
-        {
-            let host = Host::detect();
-            for i in (0..M).step_by(outer::ROWS) {
-                let (register, lane) = place::<E, M>(i, block);
-                let d = d[register..register + outer::ROWS].as_mut_ptr().cast::<f32>();
-                for column in (0..M).step_by(outer::WIDTH) {
-                    // SAFETY: the factors of all k have been written, the rows of a strip are in registers that follow
-                    // each other, and the host is this one.
-                    unsafe {
-                        let (a, b, d) = (a.add(i), b.add(column), d.add(lane + column));
-                        outer::add_f32(host, Strip { a, b, places: &places, d, stride: LANES });
-                    }
-                }
-            }
-            continue;
-        }
-        let (a, b) = (a.first(), b.first());
+        let places = places::<M, K, B>(how, block);
         for i in 0..M {
-            let (register, first) = place::<E, M>(i, block);
+            let (register, first) = place::<M>(E::WIDE, i, block);
             let mut sums = [E::Sum::default(); M];
             for (j, sum) in sums.iter_mut().enumerate() {
                 *sum = E::read(element_of_sum::<E>(d, register, first + j));
@@ -355,6 +339,44 @@ fn multiply<E: Elements, const M: usize, const K: usize, const B: usize>(
     }
 }
 
+/// Where the factors of a block are for each k: A's of row 0, and B's of column 0.
+#[inline(always)]
+fn places<const M: usize, const K: usize, const B: usize>(how: Broadcast, block: usize) -> [(usize, usize); K] {
+    let per_lane = K * M * B / LANES;
+    let first = |block: usize, k: usize| k % per_lane * LANES + M * block + M * B * (k / per_lane);
+    let from = how.block(block) % B;
+    std::array::from_fn(|k| (first(from, k), first(block, k)))
+}
+
+/// [`multiply`] of f32, which all types of elements share.
+///
+/// # Safety
+/// The factors of all k can be read.
+#[inline(never)]
+unsafe fn multiply_floats<const M: usize, const K: usize, const B: usize>(
+    a: *const f32,
+    b: *const f32,
+    how: Broadcast,
+    d: &mut Rows,
+) {
+    let host = Host::detect();
+    for block in 0..B {
+        let places = places::<M, K, B>(how, block);
+        for i in (0..M).step_by(outer::ROWS) {
+            let (register, lane) = place::<M>(false, i, block);
+            let d = d[register..register + outer::ROWS].as_mut_ptr().cast::<f32>();
+            for column in (0..M).step_by(outer::WIDTH) {
+                // SAFETY: by this function's contract; the rows of a strip are in registers that follow each other, and
+                // the host is this one.
+                unsafe {
+                    let (a, b, d) = (a.add(i), b.add(column), d.add(lane + column));
+                    outer::add_f32(host, Strip { a, b, places: &places, d, stride: LANES });
+                }
+            }
+        }
+    }
+}
+
 #[inline(always)]
 fn element_of_sum<E: Elements>(d: &Rows, register: usize, lane: usize) -> u64 {
     if E::WIDE {
@@ -364,19 +386,12 @@ fn element_of_sum<E: Elements>(d: &Rows, register: usize, lane: usize) -> u64 {
     }
 }
 
-/// A matrix op.
-pub(super) struct Product<E, const M: usize, const K: usize, const B: usize>(std::marker::PhantomData<E>);
-
-impl<E: Elements, const M: usize, const K: usize, const B: usize, const L: usize> Exec<L> for Product<E, M, K, B> {
-    #[inline(always)]
-    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        on_64_lanes(wave, op, product::<E, M, K, B>)
-    }
-}
-
-/// Reads the operands of a matrix op and writes its result.
-#[inline(always)]
-fn product<E: Elements, const M: usize, const K: usize, const B: usize>(wave: &mut Wave<LANES>, op: &MicroOp<LANES>) {
+/// A matrix op: reads its operands and writes its result.
+pub(super) fn product<E: Elements, const M: usize, const K: usize, const B: usize>(
+    wave: &mut Wave<LANES>,
+    _: &mut Group<'_>,
+    op: &MicroOp<LANES>,
+) -> Step {
     let sign = |source: usize| if E::WIDE && op.neg >> source & 1 != 0 { 1 << (E::BITS - 1) } else { 0 };
     let per_lane = K * M * B / LANES;
     // All of A and B is read before D is written, which may overlap them.
@@ -404,39 +419,21 @@ fn product<E: Elements, const M: usize, const K: usize, const B: usize>(wave: &m
         }
     }
     multiply::<E, M, K, B>(&a, &b, how, d);
-}
-
-/// Runs a handler of waves with 64 lanes. No others have these ops, which the types do not say.
-#[inline(always)]
-pub(super) fn on_64_lanes<const L: usize>(
-    wave: &mut Wave<L>,
-    op: &MicroOp<L>,
-    handler: impl FnOnce(&mut Wave<LANES>, &MicroOp<LANES>),
-) -> Step {
-    let (wave, op): (&mut dyn Any, &dyn Any) = (wave, op);
-    if let (Some(wave), Some(op)) = (wave.downcast_mut(), op.downcast_ref()) {
-        handler(wave, op);
-    }
     Ok(())
 }
 
 /// A matrix op whose A is sparse: of each four elements of a row two are there, and source 2 tells in two bits which
 /// the two are (CDNA3 ISA 7.1.5). D is C.
-pub(super) struct Sparse<E, const M: usize, const K: usize>(std::marker::PhantomData<E>);
-
-impl<E: Elements, const M: usize, const K: usize, const L: usize> Exec<L> for Sparse<E, M, K> {
-    #[inline(always)]
-    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        on_64_lanes(wave, op, sparse_product::<E, M, K>)
-    }
-}
-
-#[inline(always)]
-fn sparse_product<E: Elements, const M: usize, const K: usize>(wave: &mut Wave<LANES>, op: &MicroOp<LANES>) {
+pub(super) fn sparse_product<E: Elements, const M: usize, const K: usize>(
+    wave: &mut Wave<LANES>,
+    _: &mut Group<'_>,
+    op: &MicroOp<LANES>,
+) -> Step {
     let a = spread::<E, M, K, 4>(wave, op);
     let b: [Row<LANES>; 4] = std::array::from_fn(|n| wave.v[op.src[1].reg as usize + n]);
     let d = op.dst as usize;
     multiply_rows::<E, M, K>(&a, &b, &mut wave.v[d..d + M * M / LANES]);
+    Ok(())
 }
 
 /// A sparse A with zeros between the elements that lanes have. `N` is the number of registers of a lane.
@@ -472,15 +469,13 @@ macro_rules! products {
         sparse { $($sparse:ident $sparse_elements:ident $sm:literal $sk:literal;)* }
     ) => {
         /// The handler of a matrix op of this table.
-        pub(super) fn handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
-            if L != LANES {
-                return None;
-            }
-            Some(match op {
-                $(Op::$op => select::<Product<$elements, $m, $k, $blocks>, L>(level),)*
-                $(Op::$sparse => select::<Sparse<$sparse_elements, $sm, $sk>, L>(level),)*
+        pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+            let handler: Handler<LANES> = match op {
+                $(Op::$op => product::<$elements, $m, $k, $blocks>,)*
+                $(Op::$sparse => sparse_product::<$sparse_elements, $sm, $sk>,)*
                 _ => return None,
-            })
+            };
+            of_lanes(handler)
         }
     };
 }

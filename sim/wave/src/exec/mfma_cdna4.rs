@@ -3,9 +3,9 @@
 //! of twice the inner dimension, whose dense ones have the layout of the others.
 
 use super::fp8::ocp;
-use super::level::{Exec, Level, select};
+use super::level::of_lanes;
 use super::mfma::{
-    Elements, LANES, Product, Sparse, Sum, element, elements, multiply_rows, on_64_lanes, products, put, spread,
+    Elements, LANES, Sum, element, elements, multiply_rows, product, products, put, sparse_product, spread,
 };
 use crate::micro_op::{Handler, MicroOp, Step};
 use crate::wave::{Group, Row, Wave};
@@ -44,7 +44,7 @@ products! {
 /// Ops that gfx942 lacks.
 mod wide {
     use super::super::mfma::{Bf16, F16, I8};
-    use super::SparseWide as Sparse;
+    use super::wide_sparse_product as sparse_product;
     use super::*;
 
     products! {
@@ -76,20 +76,8 @@ mod wide {
 }
 
 /// The handler of an op that gfx942 lacks.
-pub(super) fn wide_handler<const L: usize>(op: Op, level: Level) -> Option<Handler<L>> {
-    wide::handler(op, level)
-}
-
-/// A matrix op whose A is sparse, as [`Sparse`], with twice its inner dimension. A lane of B has runs of eight elements
-/// from all over the column, so that the four elements that a pair of A chooses from are in another lane than the pair.
-/// AMD's hip-fpsan measured which on an MI350 (`smfmac_software_16x16x64` and its like).
-pub(super) struct SparseWide<E, const M: usize, const K: usize>(std::marker::PhantomData<E>);
-
-impl<E: Elements, const M: usize, const K: usize, const L: usize> Exec<L> for SparseWide<E, M, K> {
-    #[inline(always)]
-    fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        on_64_lanes(wave, op, sparse_product::<E, M, K>)
-    }
+pub(super) fn wide_handler<const L: usize>(op: Op) -> Option<Handler<L>> {
+    wide::handler(op)
 }
 
 /// The lane of B, and the place in it, of the first of four elements from which pair `n` of A's lane `lane` chooses,
@@ -101,8 +89,14 @@ fn four<const M: usize>(pairs: usize, lane: usize, n: usize, j: usize) -> (usize
     (j + M * of_lane, 8 * (rest / 2 + pairs / 4 * of_run) + 4 * (rest % 2))
 }
 
-#[inline(always)]
-fn sparse_product<E: Elements, const M: usize, const K: usize>(wave: &mut Wave<LANES>, op: &MicroOp<LANES>) {
+/// A matrix op whose A is sparse, as [`sparse_product`], with twice its inner dimension. A lane of B has runs of eight elements
+/// from all over the column, so that the four elements that a pair of A chooses from are in another lane than the pair.
+/// AMD's hip-fpsan measured which on an MI350 (`smfmac_software_16x16x64` and its like).
+fn wide_sparse_product<E: Elements, const M: usize, const K: usize>(
+    wave: &mut Wave<LANES>,
+    _: &mut Group<'_>,
+    op: &MicroOp<LANES>,
+) -> Step {
     let pairs = K * M / LANES / 4;
     // Both factors with the four elements of pair *n* in places 4*n* to 4*n* + 3 of its lane.
     let (a, mut b) = (spread::<E, M, K, 8>(wave, op), [Row::ZERO; 8]);
@@ -116,4 +110,5 @@ fn sparse_product<E: Elements, const M: usize, const K: usize>(wave: &mut Wave<L
     }
     let d = op.dst as usize;
     multiply_rows::<E, M, K>(&a, &b, &mut wave.v[d..d + M * M / LANES]);
+    Ok(())
 }

@@ -102,24 +102,59 @@ struct Extremum<O, E>(std::marker::PhantomData<(O, E)>);
 impl<O: ExtremumOp<E>, E: Number, const L: usize> Exec<L> for Extremum<O, E> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let finish = Finish::new::<E, L>(wave, group, op);
-        let ieee = group.ieee(wave);
-        let [a, b, c] = if O::THREE { operands::<E, E, E, L>(wave, op) } else { operands::<E, E, (), L>(wave, op) };
-        // Two loops without a choice in them.
-        let result = if ieee { evaluate::<O, E, L>([a, b, c], true) } else { evaluate::<O, E, L>([a, b, c], false) };
-        // SAFETY: all lanes are set.
-        unsafe { result.finish::<E>(wave, op, finish) };
-        Ok(())
+        run::<E, L>(wave, group, op, O::THREE, O::eval)
+    }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        by_lane::<E, L>(wave, group, op, O::THREE, O::eval)
     }
 }
 
+/// An op lane by lane. All with the same type share it.
+#[cold]
+#[inline(never)]
+fn by_lane<E: Number, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    three: bool,
+    eval: fn(E, E, E, bool) -> E,
+) -> Step {
+    run(wave, group, op, three, eval)
+}
+
+/// Runs an op, which has three sources or two.
 #[inline(always)]
-fn evaluate<O: ExtremumOp<E>, E: Number, const L: usize>([a, b, c]: [View<'_, L>; 3], ieee: bool) -> Output<L> {
+fn run<E: Number, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    three: bool,
+    eval: impl Fn(E, E, E, bool) -> E,
+) -> Step {
+    let finish = Finish::new::<E, L>(wave, group, op);
+    let ieee = group.ieee(wave);
+    let sources = if three { operands::<E, E, E, L>(wave, op) } else { operands::<E, E, (), L>(wave, op) };
+    // Two loops without a choice in them.
+    let result = if ieee { evaluate(sources, three, true, eval) } else { evaluate(sources, three, false, eval) };
+    // SAFETY: all lanes are set.
+    unsafe { result.finish::<E>(wave, op, finish) };
+    Ok(())
+}
+
+#[inline(always)]
+fn evaluate<E: Number, const L: usize>(
+    [a, b, c]: [View<'_, L>; 3],
+    three: bool,
+    ieee: bool,
+    eval: impl Fn(E, E, E, bool) -> E,
+) -> Output<L> {
     let mut result = Output::new();
     for i in 0..L {
         let (x, y): (E, E) = (a.get(i), b.get(i));
-        let z = if O::THREE { c.get(i) } else { y };
-        result.set(i, O::eval(x, y, z, ieee));
+        let z = if three { c.get(i) } else { y };
+        result.set(i, eval(x, y, z, ieee));
     }
     result
 }

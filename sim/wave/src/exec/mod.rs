@@ -46,6 +46,7 @@ mod transpose;
 mod typed;
 mod valu;
 mod wmma;
+mod wmma_layout;
 mod wmma_small;
 
 pub(crate) use barrier::named_number;
@@ -107,8 +108,8 @@ pub(crate) fn handler<const L: usize>(op: Op, clamp: bool, level: Level) -> Resu
         .or_else(|| wmma::handler(op))
         .or_else(|| wmma_small::handler(op))
         .or_else(|| tensor::handler(op))
-        .or_else(|| mfma::handler(op, level))
-        .or_else(|| mfma_cdna4::wide_handler(op, level))
+        .or_else(|| mfma::handler(op))
+        .or_else(|| mfma_cdna4::wide_handler(op))
         .or_else(|| mfma_scaled::handler(op))
         .ok_or_else(|| op.name().to_owned())?;
     Ok(Chosen { run, lane_wise: false })
@@ -124,7 +125,7 @@ pub(crate) fn e5m3_handler<const L: usize>(op: Op, level: Level) -> Option<Chose
 /// gfx950: the handler of an op that gfx942 has with other floats of 8 bits.
 pub(crate) fn cdna4_handler<const L: usize>(op: Op, level: Level) -> Option<Chosen<L>> {
     let lane_wise = convert::cdna4_handler(op, level).map(|run| Chosen { run, lane_wise: true });
-    let other = || fp8::cdna4_handler(op).or_else(|| mfma_cdna4::handler(op, level));
+    let other = || fp8::cdna4_handler(op).or_else(|| mfma_cdna4::handler(op));
     lane_wise.or_else(|| other().map(|run| Chosen { run, lane_wise: false }))
 }
 

@@ -35,38 +35,63 @@ struct Packed<O>(std::marker::PhantomData<O>);
 impl<O: PackedOp, const L: usize> Exec<L> for Packed<O> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let how = How { clamp: op.clamp, ieee: group.ieee(wave) };
-        let scalars: [u64; 3] = std::array::from_fn(|i| scalar::<u32, L>(wave, &op.src[i]));
-        let [ta, tb, tc] = &mut wave.temp;
-        let a = view::<u32, L>(&wave.v, &op.src[0], scalars[0], ta).low;
-        let b = view::<u32, L>(&wave.v, &op.src[1], scalars[1], tb).low;
-        let c = view::<u32, L>(&wave.v, &op.src[2], scalars[2], tc).low;
-        let (low, high) = if O::FIXED { (0, 7) } else { (op.op_sel, op.op_sel_hi) };
-        let finish = Finish {
-            needed: true,
-            omod: 0,
-            clamp: op.clamp,
-            dx10: wave.mode & mode::DX10_CLAMP != 0,
-            flush: wave.flush64,
-        };
-        let flush = wave.flush64;
-        let shift = |select: u8, i: u8| if select >> i & 1 != 0 { 16 } else { 0 };
-        let mut result = Row::<L>::ZERO;
-        for i in 0..L {
-            let half = |select: u8, neg: u8| {
-                let x = O::T::from_bits(a.0[i] >> shift(select, 0), 0).modify(neg & 1 != 0, false, flush);
-                let y = O::T::from_bits(b.0[i] >> shift(select, 1), 0).modify(neg & 2 != 0, false, flush);
-                let z = O::T::from_bits(c.0[i] >> shift(select, 2), 0).modify(neg & 4 != 0, false, flush);
-                O::eval(x, y, z, how).finish(finish).to_bits().0 & 0xffff
-            };
-            result.0[i] = half(low, op.neg) | half(high, op.neg_hi) << 16;
-        }
-        if O::T::SATURATES && wave.saturates {
-            saturate(&mut result, [a, b, c], low, high);
-        }
-        wave.put(op.dst as usize, &result);
-        Ok(())
+        run::<O::T, L>(wave, group, op, O::FIXED, O::eval)
     }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        by_lane::<O::T, L>(wave, group, op, O::FIXED, O::eval)
+    }
+}
+
+/// An op on halves lane by lane. All with the same type share it.
+#[cold]
+#[inline(never)]
+fn by_lane<T: Elem, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    fixed: bool,
+    eval: fn(T, T, T, How) -> T,
+) -> Step {
+    run(wave, group, op, fixed, eval)
+}
+
+/// Runs an op on halves; `fixed` is its [`PackedOp::FIXED`].
+#[inline(always)]
+fn run<T: Elem, const L: usize>(
+    wave: &mut Wave<L>,
+    group: &mut Group<'_>,
+    op: &MicroOp<L>,
+    fixed: bool,
+    eval: impl Fn(T, T, T, How) -> T,
+) -> Step {
+    let how = How { clamp: op.clamp, ieee: group.ieee(wave) };
+    let scalars: [u64; 3] = std::array::from_fn(|i| scalar::<u32, L>(wave, &op.src[i]));
+    let [ta, tb, tc] = &mut wave.temp;
+    let a = view::<u32, L>(&wave.v, &op.src[0], scalars[0], ta).low;
+    let b = view::<u32, L>(&wave.v, &op.src[1], scalars[1], tb).low;
+    let c = view::<u32, L>(&wave.v, &op.src[2], scalars[2], tc).low;
+    let (low, high) = if fixed { (0, 7) } else { (op.op_sel, op.op_sel_hi) };
+    let finish =
+        Finish { needed: true, omod: 0, clamp: op.clamp, dx10: wave.mode & mode::DX10_CLAMP != 0, flush: wave.flush64 };
+    let flush = wave.flush64;
+    let shift = |select: u8, i: u8| if select >> i & 1 != 0 { 16 } else { 0 };
+    let mut result = Row::<L>::ZERO;
+    for i in 0..L {
+        let half = |select: u8, neg: u8| {
+            let x = T::from_bits(a.0[i] >> shift(select, 0), 0).modify(neg & 1 != 0, false, flush);
+            let y = T::from_bits(b.0[i] >> shift(select, 1), 0).modify(neg & 2 != 0, false, flush);
+            let z = T::from_bits(c.0[i] >> shift(select, 2), 0).modify(neg & 4 != 0, false, flush);
+            eval(x, y, z, how).finish(finish).to_bits().0 & 0xffff
+        };
+        result.0[i] = half(low, op.neg) | half(high, op.neg_hi) << 16;
+    }
+    if T::SATURATES && wave.saturates {
+        saturate(&mut result, [a, b, c], low, high);
+    }
+    wave.put(op.dst as usize, &result);
+    Ok(())
 }
 
 /// Applies FP16_OVFL to pairs of f16.
@@ -102,26 +127,50 @@ struct Dot<O, const HALF: bool>(std::marker::PhantomData<O>);
 impl<O: DotOp, const HALF: bool, const L: usize> Exec<L> for Dot<O, HALF> {
     #[inline(always)]
     fn exec(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let modifiers = Modifiers { neg: op.neg, neg_hi: op.neg_hi, clamp: op.clamp };
-        let mut result = Row::<L>::ZERO;
-        for lane in 0..L {
-            let sources = std::array::from_fn(|i| {
-                let word = wave.lane(&op.src[i], lane) >> op.src[i].shift;
-                if O::SELECTS && i < 2 {
-                    selected(word, op.op_sel >> i & 1 != 0, op.op_sel_hi >> i & 1 != 0)
-                } else {
-                    word
-                }
-            });
-            result.0[lane] = O::eval(sources, modifiers);
-        }
-        if HALF {
-            put_half(wave, op.dst as usize, op.dst_high, &result);
-        } else {
-            wave.put(op.dst as usize, &result);
-        }
-        Ok(())
+        dot(wave, op, (O::SELECTS, HALF), O::eval)
     }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, _: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        dot_by_lane(wave, op, (O::SELECTS, HALF), O::eval)
+    }
+}
+
+/// A dot product lane by lane. All share it.
+#[cold]
+#[inline(never)]
+fn dot_by_lane<const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    how: (bool, bool),
+    eval: fn([u32; 3], Modifiers) -> u32,
+) -> Step {
+    dot(wave, op, how, eval)
+}
+
+/// Runs a dot product, which selects halves as [`DotOp::SELECTS`] says, and whose result is a dword or half of one.
+#[inline(always)]
+fn dot<const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    (selects, is_half): (bool, bool),
+    eval: impl Fn([u32; 3], Modifiers) -> u32,
+) -> Step {
+    let modifiers = Modifiers { neg: op.neg, neg_hi: op.neg_hi, clamp: op.clamp };
+    let mut result = Row::<L>::ZERO;
+    for lane in 0..L {
+        let sources = std::array::from_fn(|i| {
+            let word = wave.lane(&op.src[i], lane) >> op.src[i].shift;
+            if selects && i < 2 { selected(word, op.op_sel >> i & 1 != 0, op.op_sel_hi >> i & 1 != 0) } else { word }
+        });
+        result.0[lane] = eval(sources, modifiers);
+    }
+    if is_half {
+        put_half(wave, op.dst as usize, op.dst_high, &result);
+    } else {
+        wave.put(op.dst as usize, &result);
+    }
+    Ok(())
 }
 
 /// Two halves of a word, each the low or the high one.

@@ -3,7 +3,7 @@
 
 use super::access::{extend, read_u32};
 use super::address::Wide;
-use super::atomic::{self, Performs, Rmw, Word};
+use super::atomic::{self, Operation, Performs, Rmw, Word};
 use crate::fault::{Access, FaultKind};
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
@@ -209,7 +209,19 @@ struct Atomic<const BUFFER: bool>;
 
 impl<const BUFFER: bool> Performs for Atomic<BUFFER> {
     fn run<R: Rmw, const L: usize>(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
-        let bytes = 4 * R::T::DWORDS as u32;
+        Self::perform(wave, group, op, Operation::of::<R>())
+    }
+}
+
+impl<const BUFFER: bool> Atomic<BUFFER> {
+    #[inline(never)]
+    fn perform<T: Word, const L: usize>(
+        wave: &mut Wave<L>,
+        group: &mut Group<'_>,
+        op: &MicroOp<L>,
+        operation: Operation<T>,
+    ) -> Step {
+        let bytes = 4 * T::DWORDS as u32;
         let offset = (offset(wave, op, bytes) & !3) as u64;
         let (base, inside) = if BUFFER {
             let (base, size) = extent(wave, group.target, op)?;
@@ -219,10 +231,10 @@ impl<const BUFFER: bool> Performs for Atomic<BUFFER> {
         };
         let address = base.wrapping_add(offset);
         let first = op.src[2].reg as usize;
-        let data = R::T::from_dwords(&wave.s[first..first + 2]);
-        let after = first + R::T::DWORDS;
-        let compare = if R::COMPARES { R::T::from_dwords(&wave.s[after..after + 2]) } else { data };
-        let mut old = R::T::from_dwords(&[0, 0]);
+        let data = T::from_dwords(&wave.s[first..first + 2]);
+        let after = first + T::DWORDS;
+        let compare = if operation.compares { T::from_dwords(&wave.s[after..after + 2]) } else { data };
+        let mut old = T::from_dwords(&[0, 0]);
         if inside {
             if !address.is_multiple_of(bytes.into()) {
                 let kind = FaultKind::Misaligned { address, size: bytes, access: Access::Atomic, lane: 0 };
@@ -230,10 +242,10 @@ impl<const BUFFER: bool> Performs for Atomic<BUFFER> {
             }
             let host = group.memory.check(address, bytes, Access::Atomic, 0)?;
             // SAFETY: `check` found it readable and writable; its alignment is checked above.
-            old = unsafe { R::T::update(host, |old| R::apply(old, data, compare, false)) };
+            old = unsafe { T::update(host, |old| (operation.apply)(old, data, compare, false)) };
         }
         if op.has_dst {
-            (0..R::T::DWORDS).for_each(|i| wave.set_s(op.dst as usize + i, old.dword(i)));
+            (0..T::DWORDS).for_each(|i| wave.set_s(op.dst as usize + i, old.dword(i)));
         }
         Ok(())
     }

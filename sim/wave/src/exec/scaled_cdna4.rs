@@ -2,10 +2,11 @@
 //! gfx950: conversions of one, two or 32 floats to few bits each, after a division by a scale, and back
 //! (`v_cvt_scalef32_*`), and roundings by chance to 16 bits (CDNA4 ISA, V_CVT_SCALEF32_PK_FP8_F32 and its like).
 
-use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, f32_to_half_rtz, half_to_f32, pow2};
+use super::float::{f32_to_half_rtz, pow2};
 use super::fp8::by_chance;
 use super::integer::prng;
-use super::scaled::{Bf6, Bf8, Fp4, Fp6, Fp8, Small};
+use super::level::of_lanes;
+use super::scaled::{Bf6, Bf8, Fp4, Fp6, Fp8, Narrow, Wide};
 use super::valu::{Elem, put_half};
 use crate::fault::FaultKind;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
@@ -13,31 +14,7 @@ use crate::operand::SrcKind;
 use crate::wave::{Row, Wave};
 use sim_isa::Op;
 
-/// A format of at most eight bits.
-struct Narrow {
-    bits: usize,
-    mantissa: u32,
-    encode: fn(f32, fn(f64) -> f64) -> u32,
-    saturated: fn(u32, f32) -> u32,
-    decode: fn(u32) -> f32,
-}
-
-impl Narrow {
-    const fn of<S: Small>() -> Self {
-        let (encode, saturated, decode) = (S::encode, S::saturated, S::decode);
-        Narrow { bits: S::BITS, mantissa: S::MANTISSA, encode, saturated, decode }
-    }
-}
-
-/// The type of the other side.
-#[derive(Clone, Copy, PartialEq)]
-enum Wide {
-    F32,
-    F16,
-    Bf16,
-}
-
-/// The handler of an op of this module.
+/// The handler of an op of this module, which waves of 64 lanes alone have.
 pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
     macro_rules! pack {
         ($small:ty, $wide:ident, $count:literal, $chance:literal) => {
@@ -49,7 +26,7 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
             |wave, _, op| unpack(wave, op, &const { Narrow::of::<$small>() }, (Wide::$wide, $count))
         };
     }
-    Some(match op {
+    let handler: Handler<64> = match op {
         Op::VCvtScalef32PkFp8F32 => pack!(Fp8, F32, 2, false),
         Op::VCvtScalef32PkBf8F32 => pack!(Bf8, F32, 2, false),
         Op::VCvtScalef32SrFp8F32 => pack!(Fp8, F32, 1, true),
@@ -102,7 +79,8 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VCvtSrF16F32 => |wave, _, op| round_by_chance(wave, op, 13, f32_to_half_rtz),
         Op::VCvtSrBf16F32 => |wave, _, op| round_by_chance(wave, op, 16, |x| (x.to_bits() >> 16) as u16),
         _ => return None,
-    })
+    };
+    of_lanes(handler)
 }
 
 /// The scale's factor: a power of two, of which the exponent of an f32 is one.
@@ -147,11 +125,7 @@ fn pack<const L: usize>(
                 _ => wave.lane(src, lane),
             };
             let half = (word >> if count == 1 { u32::from(src.shift) } else { 16 * (i % 2) as u32 }) as u16;
-            let value = match wide {
-                Wide::F32 => f32::from_bits(word),
-                Wide::F16 => half_to_f32(half),
-                Wide::Bf16 => bf16_to_f32(half),
-            };
+            let value = wide.value(if wide == Wide::F32 { word } else { half.into() });
             let value = value.modify(op.neg >> at & 1 != 0, op.abs >> at & 1 != 0, false);
             let value = (f64::from(value) * factor) as f32;
             let code = match chance {
@@ -207,9 +181,8 @@ fn unpack<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, small: &Narrow, (
             let code = (word(dword) | beyond) >> shift & ((1 << small.bits) - 1);
             let value = (f64::from((small.decode)(code as u32)) * factor) as f32;
             match wide {
-                Wide::F32 => rows[i].0[lane] = value.to_bits(),
-                Wide::F16 => rows[i / 2].0[lane] |= u32::from(f32_to_half(value)) << (16 * (i % 2)),
-                Wide::Bf16 => rows[i / 2].0[lane] |= u32::from(f32_to_bf16(value)) << (16 * (i % 2)),
+                Wide::F32 => rows[i].0[lane] = wide.round(value),
+                _ => rows[i / 2].0[lane] |= wide.round(value) << (16 * (i % 2)),
             }
         }
     }

@@ -523,7 +523,7 @@ impl<O: VOp, const L: usize> Exec<L> for Valu<O> {
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         let finish = Finish::new::<O::R, L>(wave, group, op);
         if O::R::SATURATES && wave.saturates {
-            saturating::<O, L>(wave, op, finish);
+            by_lane::<O::A, O::B, O::C, O::R, L>(wave, op, finish, O::eval);
             return Ok(());
         }
         let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
@@ -535,24 +535,41 @@ impl<O: VOp, const L: usize> Exec<L> for Valu<O> {
         unsafe { result.finish::<O::R>(wave, op, finish) };
         Ok(())
     }
+
+    #[inline(always)]
+    fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
+        let finish = Finish::new::<O::R, L>(wave, group, op);
+        by_lane::<O::A, O::B, O::C, O::R, L>(wave, op, finish, O::eval);
+        Ok(())
+    }
 }
 
-/// An op under FP16_OVFL. Not inlined, as it is needed seldom.
+/// An op lane by lane, and also under FP16_OVFL. All ops with the same types share it.
 #[cold]
 #[inline(never)]
-fn saturating<O: VOp, const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, finish: Finish) {
-    let [a, b, c] = operands::<O::A, O::B, O::C, L>(wave, op);
+fn by_lane<A: Elem, B: Elem, C: Elem, R: Elem, const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    finish: Finish,
+    eval: fn(A, B, C) -> R,
+) {
+    let saturates = R::SATURATES && wave.saturates;
+    let [a, b, c] = operands::<A, B, C, L>(wave, op);
     let mut result = Output::new();
     for lane in 0..L {
-        let (bits, high) = O::eval(a.get(lane), b.get(lane), c.get(lane)).to_bits();
-        let (a, b, c) = (a.get::<O::A>(lane).floats(), b.get::<O::B>(lane).floats(), c.get::<O::C>(lane).floats());
-        let is_finite = [a, b, c].as_flattened().iter().all(|value| value.is_finite());
-        let values = if O::B::USED { [a[0], b[0]] } else { a };
-        result.low.set(lane, O::R::saturate(bits, values, is_finite));
+        let (a, b, c) = (a.get::<A>(lane), b.get::<B>(lane), c.get::<C>(lane));
+        let (mut bits, high) = eval(a, b, c).to_bits();
+        if saturates {
+            let (a, b, c) = (a.floats(), b.floats(), c.floats());
+            let is_finite = [a, b, c].as_flattened().iter().all(|value| value.is_finite());
+            let values = if B::USED { [a[0], b[0]] } else { a };
+            bits = R::saturate(bits, values, is_finite);
+        }
+        result.low.set(lane, bits);
         result.high.set(lane, high);
     }
     // SAFETY: all lanes are set.
-    unsafe { result.finish::<O::R>(wave, op, finish) };
+    unsafe { result.finish::<R>(wave, op, finish) };
 }
 
 /// Writes a result in one or two registers, or half of one.

@@ -9,8 +9,9 @@
 
 use super::float::{bf16_to_f32, f32_to_bf16, f32_to_half, half_to_f32};
 use super::fp8::ocp;
-use super::level::{self, Part};
+use super::level::{self, Part, of_lanes};
 use super::outer::{self, Host, Strip};
+use super::wmma_layout::{Crossed, Doubled, Eights, HalfSparse, Layout, Shape, Sparse, Split};
 use crate::fault::FaultKind;
 use crate::micro_op::{Handler, MicroOp, Step, Stop};
 use crate::operand::SrcKind;
@@ -18,143 +19,8 @@ use crate::wave::{Group, Row, Wave};
 use sim_isa::Op;
 use std::marker::PhantomData;
 
-/// Layout of the tiles' elements in lanes and registers.
-trait Layout {
-    /// Sparse A: two of each four elements along K, chosen by bits of source 2; D is C.
-    const SPARSE: bool = false;
-    /// The indices fill their registers: there is no other set to choose.
-    const ONE_SET: bool = false;
-    /// The lane, before its 16 are added, and the place in it of element `k` of `inner` in a wave of `lanes`; elements
-    /// have so many bits.
-    fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize);
-    /// Position of an element in the dense row of a sparse A.
-    #[inline(always)]
-    fn sparse_factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
-        Self::factor(k, inner, lanes, bits)
-    }
-    /// The lane, before its 16 are added, and the bit where the index of stored element `at` of `count` in `lane` of a
-    /// sparse A is.
-    #[inline(always)]
-    fn index(lane: usize, at: usize, _count: usize) -> (usize, usize) {
-        (lane, 2 * at)
-    }
-    /// The row of C or D in register `r` of `lane`.
-    fn row(r: usize, lane: usize, lanes: usize) -> usize;
-}
-
-/// RDNA3: lane *m*, and each copy of it 16 lanes further, holds all of row *m*. Rows of C go through the lanes first.
-struct Doubled;
-
-impl Layout for Doubled {
-    #[inline(always)]
-    fn factor(k: usize, _: usize, _: usize, _: usize) -> (usize, usize) {
-        (0, k)
-    }
-
-    #[inline(always)]
-    fn row(r: usize, lane: usize, lanes: usize) -> usize {
-        r * (lanes / 16) + lane / 16
-    }
-}
-
-/// RDNA4: lanes *m*, *m* + 16 and so on hold the parts of row *m*, which fill a register at least. Rows of C go through
-/// the registers first; in wave64 the upper 32 lanes have those that would be in the upper half of wave32's registers.
-struct Split;
-
-impl Layout for Split {
-    #[inline(always)]
-    fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
-        let part = (inner / (lanes / 16)).max(32 / bits);
-        (k / part * 16, k % part)
-    }
-
-    #[inline(always)]
-    fn row(r: usize, lane: usize, _: usize) -> usize {
-        r + 8 * (lane / 16 % 2) + 4 * (lane / 32)
-    }
-}
-
-/// RDNA4's `v_swmmac_*`. How elements of K are numbered makes no difference, as long as four of B in a lane meet two of
-/// A in the lane that has the same part of a row.
-struct Sparse;
-
-impl Layout for Sparse {
-    const SPARSE: bool = true;
-
-    #[inline(always)]
-    fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
-        Split::factor(k, inner, lanes, bits)
-    }
-
-    #[inline(always)]
-    fn row(r: usize, lane: usize, lanes: usize) -> usize {
-        Split::row(r, lane, lanes)
-    }
-}
-
-/// In wave64 `v_swmmac_i32_16x16x32_iu4` has A in the lower 32 lanes alone, a register in each.
-struct HalfSparse;
-
-impl Layout for HalfSparse {
-    const SPARSE: bool = true;
-
-    #[inline(always)]
-    fn factor(k: usize, _: usize, _: usize, _: usize) -> (usize, usize) {
-        let part = k / 8;
-        (part / 2 * 16 + part % 2 * 32, k % 8)
-    }
-
-    #[inline(always)]
-    fn sparse_factor(k: usize, _: usize, _: usize, _: usize) -> (usize, usize) {
-        (k / 16 * 16, k % 16)
-    }
-
-    #[inline(always)]
-    fn row(r: usize, lane: usize, lanes: usize) -> usize {
-        Split::row(r, lane, lanes)
-    }
-}
-
-/// gfx1250's `v_swmmac_*`: factors as on RDNA4, but lane *m* has the indices of the first half of both lanes' elements,
-/// lane *m* + 16 those of the second half; of each the lower lane's elements have the lower bits. AMD's hip-fpsan has
-/// measured it; AMD's hipconv has the same for 16 bits, its simulator rocjitsu for 8.
-struct Crossed;
-
-impl Layout for Crossed {
-    const SPARSE: bool = true;
-    const ONE_SET: bool = true;
-
-    #[inline(always)]
-    fn factor(k: usize, inner: usize, lanes: usize, bits: usize) -> (usize, usize) {
-        Split::factor(k, inner, lanes, bits)
-    }
-
-    #[inline(always)]
-    fn index(lane: usize, at: usize, count: usize) -> (usize, usize) {
-        let half = count / 2;
-        (at / half * 16, 2 * (lane / 16 * half + at % half))
-    }
-
-    #[inline(always)]
-    fn row(r: usize, lane: usize, lanes: usize) -> usize {
-        Split::row(r, lane, lanes)
-    }
-}
-
-/// gfx1250, 16 and 8 bits: parts of eight elements, by turns in lane *m* and in lane *m* + 16.
-struct Eights;
-
-impl Layout for Eights {
-    #[inline(always)]
-    fn factor(k: usize, _: usize, _: usize, _: usize) -> (usize, usize) {
-        (k / 8 % 2 * 16, k / 16 * 8 + k % 8)
-    }
-
-    #[inline(always)]
-    fn row(r: usize, lane: usize, lanes: usize) -> usize {
-        Split::row(r, lane, lanes)
-    }
-}
+/// Elements along K of any op at most.
+const MOST: usize = 128;
 
 /// Rows of C and D in a lane.
 const fn rows(lanes: usize) -> usize {
@@ -238,42 +104,49 @@ pub(super) fn handler<const L: usize>(op: Op) -> Option<Handler<L>> {
         Op::VSwmmacF3216x16x32Fp8Bf8 => float32::<Sparse, Fp8, Bf8, 32, L>,
         Op::VSwmmacF3216x16x32Bf8Fp8 => float32::<Sparse, Bf8, Fp8, 32, L>,
         Op::VSwmmacF3216x16x32Bf8Bf8 => float32::<Sparse, Bf8, Bf8, 32, L>,
-        Op::VSwmmacF3216x16x64F16 => float32::<Crossed, F16, F16, 64, L>,
-        Op::VSwmmacF3216x16x64Bf16 => float32::<Crossed, Bf16, Bf16, 64, L>,
-        Op::VSwmmacF1616x16x64F16 => both_halves::<Crossed, F16, F16, F16, 64, L>,
-        Op::VSwmmacBf1616x16x64Bf16 => both_halves::<Crossed, Bf16, Bf16, Bf16, 64, L>,
-        Op::VSwmmacI3216x16x128Iu8 => integer::<Crossed, 8, 128, L>,
-        Op::VSwmmacF3216x16x128Fp8Fp8 => float32::<Crossed, Fp8, Fp8, 128, L>,
-        Op::VSwmmacF3216x16x128Fp8Bf8 => float32::<Crossed, Fp8, Bf8, 128, L>,
-        Op::VSwmmacF3216x16x128Bf8Fp8 => float32::<Crossed, Bf8, Fp8, 128, L>,
-        Op::VSwmmacF3216x16x128Bf8Bf8 => float32::<Crossed, Bf8, Bf8, 128, L>,
-        Op::VSwmmacF1616x16x128Fp8Fp8 => both_halves::<Crossed, Fp8, Fp8, F16, 128, L>,
-        Op::VSwmmacF1616x16x128Fp8Bf8 => both_halves::<Crossed, Fp8, Bf8, F16, 128, L>,
-        Op::VSwmmacF1616x16x128Bf8Fp8 => both_halves::<Crossed, Bf8, Fp8, F16, 128, L>,
-        Op::VSwmmacF1616x16x128Bf8Bf8 => both_halves::<Crossed, Bf8, Bf8, F16, 128, L>,
-        Op::VWmmaF3216x16x4F32 => float32::<Split, F32, F32, 4, L>,
-        Op::VWmmaF3216x16x32F16 => float32::<Eights, F16, F16, 32, L>,
-        Op::VWmmaF3216x16x32Bf16 => float32::<Eights, Bf16, Bf16, 32, L>,
-        Op::VWmmaF1616x16x32F16 => both_halves::<Eights, F16, F16, F16, 32, L>,
-        Op::VWmmaBf1616x16x32Bf16 => both_halves::<Eights, Bf16, Bf16, Bf16, 32, L>,
-        Op::VWmmaBf16f3216x16x32Bf16 => narrowed::<Eights, Bf16, 32, L>,
-        Op::VWmmaI3216x16x64Iu8 => integer::<Eights, 8, 64, L>,
-        Op::VWmmaF3216x16x64Fp8Fp8 => float32::<Eights, Fp8, Fp8, 64, L>,
-        Op::VWmmaF3216x16x64Fp8Bf8 => float32::<Eights, Fp8, Bf8, 64, L>,
-        Op::VWmmaF3216x16x64Bf8Fp8 => float32::<Eights, Bf8, Fp8, 64, L>,
-        Op::VWmmaF3216x16x64Bf8Bf8 => float32::<Eights, Bf8, Bf8, 64, L>,
-        Op::VWmmaF1616x16x64Fp8Fp8 => both_halves::<Eights, Fp8, Fp8, F16, 64, L>,
-        Op::VWmmaF1616x16x64Fp8Bf8 => both_halves::<Eights, Fp8, Bf8, F16, 64, L>,
-        Op::VWmmaF1616x16x64Bf8Fp8 => both_halves::<Eights, Bf8, Fp8, F16, 64, L>,
-        Op::VWmmaF1616x16x64Bf8Bf8 => both_halves::<Eights, Bf8, Bf8, F16, 64, L>,
-        Op::VWmmaF3216x16x128Fp8Fp8 => float32::<Eights, Fp8, Fp8, 128, L>,
-        Op::VWmmaF3216x16x128Fp8Bf8 => float32::<Eights, Fp8, Bf8, 128, L>,
-        Op::VWmmaF3216x16x128Bf8Fp8 => float32::<Eights, Bf8, Fp8, 128, L>,
-        Op::VWmmaF3216x16x128Bf8Bf8 => float32::<Eights, Bf8, Bf8, 128, L>,
-        Op::VWmmaF1616x16x128Fp8Fp8 => both_halves::<Eights, Fp8, Fp8, F16, 128, L>,
-        Op::VWmmaF1616x16x128Fp8Bf8 => both_halves::<Eights, Fp8, Bf8, F16, 128, L>,
-        Op::VWmmaF1616x16x128Bf8Fp8 => both_halves::<Eights, Bf8, Fp8, F16, 128, L>,
-        Op::VWmmaF1616x16x128Bf8Bf8 => both_halves::<Eights, Bf8, Bf8, F16, 128, L>,
+        _ => return of_lanes(gfx1250_handler(op)?),
+    })
+}
+
+/// The handler of a matrix op that gfx1250 alone has.
+fn gfx1250_handler(op: Op) -> Option<Handler<32>> {
+    Some(match op {
+        Op::VSwmmacF3216x16x64F16 => float32::<Crossed, F16, F16, 64, 32>,
+        Op::VSwmmacF3216x16x64Bf16 => float32::<Crossed, Bf16, Bf16, 64, 32>,
+        Op::VSwmmacF1616x16x64F16 => both_halves::<Crossed, F16, F16, F16, 64, 32>,
+        Op::VSwmmacBf1616x16x64Bf16 => both_halves::<Crossed, Bf16, Bf16, Bf16, 64, 32>,
+        Op::VSwmmacI3216x16x128Iu8 => integer::<Crossed, 8, 128, 32>,
+        Op::VSwmmacF3216x16x128Fp8Fp8 => float32::<Crossed, Fp8, Fp8, 128, 32>,
+        Op::VSwmmacF3216x16x128Fp8Bf8 => float32::<Crossed, Fp8, Bf8, 128, 32>,
+        Op::VSwmmacF3216x16x128Bf8Fp8 => float32::<Crossed, Bf8, Fp8, 128, 32>,
+        Op::VSwmmacF3216x16x128Bf8Bf8 => float32::<Crossed, Bf8, Bf8, 128, 32>,
+        Op::VSwmmacF1616x16x128Fp8Fp8 => both_halves::<Crossed, Fp8, Fp8, F16, 128, 32>,
+        Op::VSwmmacF1616x16x128Fp8Bf8 => both_halves::<Crossed, Fp8, Bf8, F16, 128, 32>,
+        Op::VSwmmacF1616x16x128Bf8Fp8 => both_halves::<Crossed, Bf8, Fp8, F16, 128, 32>,
+        Op::VSwmmacF1616x16x128Bf8Bf8 => both_halves::<Crossed, Bf8, Bf8, F16, 128, 32>,
+        Op::VWmmaF3216x16x4F32 => float32::<Split, F32, F32, 4, 32>,
+        Op::VWmmaF3216x16x32F16 => float32::<Eights, F16, F16, 32, 32>,
+        Op::VWmmaF3216x16x32Bf16 => float32::<Eights, Bf16, Bf16, 32, 32>,
+        Op::VWmmaF1616x16x32F16 => both_halves::<Eights, F16, F16, F16, 32, 32>,
+        Op::VWmmaBf1616x16x32Bf16 => both_halves::<Eights, Bf16, Bf16, Bf16, 32, 32>,
+        Op::VWmmaBf16f3216x16x32Bf16 => narrowed::<Eights, Bf16, 32, 32>,
+        Op::VWmmaI3216x16x64Iu8 => integer::<Eights, 8, 64, 32>,
+        Op::VWmmaF3216x16x64Fp8Fp8 => float32::<Eights, Fp8, Fp8, 64, 32>,
+        Op::VWmmaF3216x16x64Fp8Bf8 => float32::<Eights, Fp8, Bf8, 64, 32>,
+        Op::VWmmaF3216x16x64Bf8Fp8 => float32::<Eights, Bf8, Fp8, 64, 32>,
+        Op::VWmmaF3216x16x64Bf8Bf8 => float32::<Eights, Bf8, Bf8, 64, 32>,
+        Op::VWmmaF1616x16x64Fp8Fp8 => both_halves::<Eights, Fp8, Fp8, F16, 64, 32>,
+        Op::VWmmaF1616x16x64Fp8Bf8 => both_halves::<Eights, Fp8, Bf8, F16, 64, 32>,
+        Op::VWmmaF1616x16x64Bf8Fp8 => both_halves::<Eights, Bf8, Fp8, F16, 64, 32>,
+        Op::VWmmaF1616x16x64Bf8Bf8 => both_halves::<Eights, Bf8, Bf8, F16, 64, 32>,
+        Op::VWmmaF3216x16x128Fp8Fp8 => float32::<Eights, Fp8, Fp8, 128, 32>,
+        Op::VWmmaF3216x16x128Fp8Bf8 => float32::<Eights, Fp8, Bf8, 128, 32>,
+        Op::VWmmaF3216x16x128Bf8Fp8 => float32::<Eights, Bf8, Fp8, 128, 32>,
+        Op::VWmmaF3216x16x128Bf8Bf8 => float32::<Eights, Bf8, Bf8, 128, 32>,
+        Op::VWmmaF1616x16x128Fp8Fp8 => both_halves::<Eights, Fp8, Fp8, F16, 128, 32>,
+        Op::VWmmaF1616x16x128Fp8Bf8 => both_halves::<Eights, Fp8, Bf8, F16, 128, 32>,
+        Op::VWmmaF1616x16x128Bf8Fp8 => both_halves::<Eights, Bf8, Fp8, F16, 128, 32>,
+        Op::VWmmaF1616x16x128Bf8Bf8 => both_halves::<Eights, Bf8, Bf8, F16, 128, 32>,
         _ => return None,
     })
 }
@@ -287,22 +160,22 @@ fn source<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, i: usize, part: usize
 
 /// Dword `part` of C in `lane`.
 #[inline(always)]
-fn start<T: Layout, const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, part: usize, lane: usize) -> u32 {
-    source(wave, op, if T::SPARSE { 3 } else { 2 }, part, lane)
+fn start<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, shape: &Shape, part: usize, lane: usize) -> u32 {
+    source(wave, op, if shape.is_sparse { 3 } else { 2 }, part, lane)
 }
 
 /// Where in a lane stored element `n` of a sparse A's row is.
 #[inline(always)]
-fn stored<T: Layout, const K: usize, const L: usize>(n: usize, bits: usize) -> (usize, usize) {
-    let (lane, place) = T::sparse_factor(n / 2 * 4, K, L, bits);
+fn stored<const L: usize>(shape: &Shape, n: usize, bits: usize) -> (usize, usize) {
+    let (lane, place) = (shape.sparse_factor)(n / 2 * 4, shape.inner, L, bits);
     (lane, place / 2 + n % 2)
 }
 
 /// Stops the kernel if a set of indices is chosen where there is one only: LLVM then takes the upper half of them, with
 /// zeros in place of the rest.
 #[inline(always)]
-fn check_set<T: Layout, const L: usize>(op: &MicroOp<L>) -> Step {
-    if T::ONE_SET && op.op_sel & 3 != 0 {
+fn check_set<const L: usize>(op: &MicroOp<L>, shape: &Shape) -> Step {
+    if shape.has_one_set && op.op_sel & 3 != 0 {
         let what = "index_key of a v_swmmac of gfx1250".to_owned();
         return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
     }
@@ -312,20 +185,16 @@ fn check_set<T: Layout, const L: usize>(op: &MicroOp<L>) -> Step {
 /// For each stored element of row `m` of a sparse A the one of a column of B that it meets. `op_sel` chooses among the
 /// sets of indices in a register. The second half is not used; nothing is if A is dense.
 #[inline(always)]
-fn met<T: Layout, const K: usize, const L: usize>(
-    wave: &Wave<L>,
-    op: &MicroOp<L>,
-    bits: usize,
-    m: usize,
-) -> [usize; K] {
-    let mut met = [0; K];
-    if T::SPARSE {
+fn met<const L: usize>(wave: &Wave<L>, op: &MicroOp<L>, shape: &Shape, bits: usize, m: usize) -> [usize; MOST] {
+    let mut met = [0; MOST];
+    if shape.is_sparse {
+        let inner = shape.inner;
         // As many as the last element's place tells.
-        let count = T::sparse_factor(K - 1, K, L, bits).1.div_ceil(2);
+        let count = (shape.sparse_factor)(inner - 1, inner, L, bits).1.div_ceil(2);
         let set = 2 * count * usize::from(op.op_sel & 3) % 32;
-        for (n, met) in met[..K / 2].iter_mut().enumerate() {
-            let (lane, at) = stored::<T, K, L>(n, bits);
-            let (lane, bit) = T::index(lane, at, count);
+        for (n, met) in met[..inner / 2].iter_mut().enumerate() {
+            let (lane, at) = stored::<L>(shape, n, bits);
+            let (lane, bit) = (shape.index)(lane, at, count);
             let index = source(wave, op, 2, (set + bit) / 32, m + lane) >> ((set + bit) % 32) & 3;
             *met = n / 2 * 4 + index as usize;
         }
@@ -333,66 +202,66 @@ fn met<T: Layout, const K: usize, const L: usize>(
     met
 }
 
-/// Adds up the products of a row of A and a column of B.
+/// Adds up the products of a row of A, and for a sparse one what its elements meet, and a column of B.
 #[inline(always)]
-fn dot<T: Layout, N: Copy, S, const K: usize>(
-    (row, met): (&[N; K], &[usize; K]),
-    column: &[N; K],
-    start: S,
-    add: impl Fn(S, N, N) -> S,
-) -> S {
-    if T::SPARSE {
-        row[..K / 2].iter().zip(met).fold(start, |sum, (a, met)| add(sum, *a, column[*met]))
-    } else {
-        row.iter().zip(column).fold(start, |sum, (a, b)| add(sum, *a, *b))
+fn dot<N: Copy, S>((row, met): (&[N], Option<&[usize]>), column: &[N], start: S, add: impl Fn(S, N, N) -> S) -> S {
+    match met {
+        Some(met) => row[..row.len() / 2].iter().zip(met).fold(start, |sum, (a, met)| add(sum, *a, column[*met])),
+        None => row.iter().zip(column).fold(start, |sum, (a, b)| add(sum, *a, *b)),
     }
 }
 
 /// The bits of element `k` of row `m` of A (`i` 0) or of column `m` of B (1), and its place among those of its lane.
 /// A sparse A has half as many elements.
 #[inline(always)]
-fn element<T: Layout, const K: usize, const L: usize>(
+fn element<const L: usize>(
     wave: &Wave<L>,
     op: &MicroOp<L>,
+    shape: &Shape,
     bits: usize,
-    i: usize,
-    m: usize,
-    k: usize,
+    (i, m, k): (usize, usize, usize),
 ) -> (u32, usize) {
     let (lane, place) = match i {
-        0 if T::SPARSE && k >= K / 2 => return (0, 0),
-        0 if T::SPARSE => stored::<T, K, L>(k, bits),
-        _ => T::factor(k, K, L, bits),
+        0 if shape.is_sparse && k >= shape.inner / 2 => return (0, 0),
+        0 if shape.is_sparse => stored::<L>(shape, k, bits),
+        _ => (shape.factor)(k, shape.inner, L, bits),
     };
     let first = place * bits;
     (source(wave, op, i, first / 32, m + lane) >> (first % 32), place)
 }
 
+/// Type of the elements of a factor: their bits, and what they are worth.
+type Kind = (usize, fn(u32) -> f32);
+
 /// The floats of a row or column, signs changed.
-#[inline(always)]
-fn line<T: Layout, E: Element, const K: usize, const L: usize>(
+fn line<const L: usize>(
     wave: &Wave<L>,
     op: &MicroOp<L>,
-    i: usize,
-    m: usize,
-) -> [f32; K] {
-    std::array::from_fn(|k| {
-        let (bits, place) = element::<T, K, L>(wave, op, E::BITS, i, m, k);
-        let value = E::get(bits);
+    shape: &Shape,
+    (bits, get): Kind,
+    (i, m): (usize, usize),
+) -> [f32; MOST] {
+    let mut line = [0.0; MOST];
+    for (k, value) in line[..shape.inner].iter_mut().enumerate() {
+        let (word, place) = element(wave, op, shape, bits, (i, m, k));
         // Of two in a register each has a sign; smaller ones have none.
-        let neg = if place % 2 == 0 || E::BITS == 32 { op.neg } else { op.neg_hi };
-        if E::BITS >= 16 && neg >> i & 1 != 0 { -value } else { value }
-    })
+        let neg = if place % 2 == 0 || bits == 32 { op.neg } else { op.neg_hi };
+        *value = if bits >= 16 && neg >> i & 1 != 0 { -get(word) } else { get(word) };
+    }
+    line
 }
 
 /// Rows of 16 sums.
 type Tile = [[f64; 16]; 16];
 
+/// First lane and place in it of an element of a dense factor, and whether its sign is changed.
+type Spot = (usize, usize, bool);
+
 /// The elements of 16 rows of a dense A, or columns of B, in f64: those at the first k, then those at the second one.
 struct Unpack<'a, E, const L: usize> {
     rows: &'a [Row<L>],
-    /// First lane and place in it of each k, and whether its sign is changed.
-    places: &'a [(usize, usize, bool)],
+    /// Of each k.
+    places: &'a [Spot],
     elements: &'a mut [[f64; 16]],
     of: PhantomData<E>,
 }
@@ -414,20 +283,19 @@ impl<E: Element, const L: usize> Part for Unpack<'_, E, L> {
 }
 
 /// [`Unpack`]s with the features of this CPU.
-#[inline(always)]
-fn unpack<E: Element, const L: usize>(unpack: Unpack<'_, E, L>) {
+fn unpack<E: Element, const L: usize>(rows: &[Row<L>], places: &[Spot], elements: &mut [[f64; 16]]) {
     #[cfg(target_arch = "x86_64")]
     if E::IS_F16 && Host::detect() == Host::Avx512 {
         // SAFETY: the CPU has AVX-512 F.
-        return unsafe { unpack_f16(unpack.rows, unpack.places, unpack.elements) };
+        return unsafe { unpack_f16(rows, places, elements) };
     }
-    level::run(unpack);
+    level::run(Unpack::<E, L> { rows, places, elements, of: PhantomData });
 }
 
 /// [`Unpack`] of f16.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn unpack_f16<const L: usize>(rows: &[Row<L>], places: &[(usize, usize, bool)], elements: &mut [[f64; 16]]) {
+fn unpack_f16<const L: usize>(rows: &[Row<L>], places: &[Spot], elements: &mut [[f64; 16]]) {
     use std::arch::x86_64::*;
     for (&(lane, place, neg), elements) in places.iter().zip(elements) {
         let words = &rows[place / 2].0[lane..lane + 16];
@@ -494,28 +362,41 @@ impl<const L: usize> Part for ToD<'_, L> {
 
 /// True if A is dense, and A and B are in registers.
 #[inline(always)]
-fn is_dense<T: Layout, const L: usize>(op: &MicroOp<L>) -> bool {
-    !T::SPARSE && op.src[..2].iter().all(|src| src.kind == SrcKind::Vgpr)
+fn is_dense<const L: usize>(op: &MicroOp<L>, shape: &Shape) -> bool {
+    !shape.is_sparse && op.src[..2].iter().all(|src| src.kind == SrcKind::Vgpr)
+}
+
+/// A dense factor: where its elements are, and the function that unpacks them.
+struct Dense<const K: usize, const L: usize> {
+    places: [Spot; K],
+    unpack: fn(&[Row<L>], &[Spot], &mut [[f64; 16]]),
+}
+
+impl<const K: usize, const L: usize> Dense<K, L> {
+    /// Factor `i`.
+    #[inline(always)]
+    fn new<T: Layout, E: Element>(op: &MicroOp<L>, i: usize) -> Self {
+        let places = std::array::from_fn(|k| {
+            let (lane, place) = T::factor(k, K, L, E::BITS);
+            let neg = if place % 2 == 0 || E::BITS == 32 { op.neg } else { op.neg_hi };
+            (lane, place, E::BITS >= 16 && neg >> i & 1 != 0)
+        });
+        Dense { places, unpack: unpack::<E, L> }
+    }
 }
 
 /// Adds the products of a dense A and B to `sums`, as [`products`] does.
-#[inline(always)]
-fn add_products<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
+#[inline(never)]
+fn add_products<const K: usize, const L: usize>(
     wave: &Wave<L>,
     op: &MicroOp<L>,
+    factors: &[Dense<K, L>; 2],
     sums: &mut Tile,
 ) {
-    let places = |i: usize, bits: usize| -> [(usize, usize, bool); K] {
-        std::array::from_fn(|k| {
-            let (lane, place) = T::factor(k, K, L, bits);
-            let neg = if place % 2 == 0 || bits == 32 { op.neg } else { op.neg_hi };
-            (lane, place, bits >= 16 && neg >> i & 1 != 0)
-        })
-    };
     let (mut a, mut b) = ([[0.0; 16]; K], [[0.0; 16]; K]);
-    let rows = |i: usize| &wave.v[op.src[i].reg as usize..];
-    unpack(Unpack::<A, L> { rows: rows(0), places: &places(0, A::BITS), elements: &mut a, of: PhantomData });
-    unpack(Unpack::<B, L> { rows: rows(1), places: &places(1, B::BITS), elements: &mut b, of: PhantomData });
+    for (i, elements) in [&mut a, &mut b].into_iter().enumerate() {
+        (factors[i].unpack)(&wave.v[op.src[i].reg as usize..], &factors[i].places, elements);
+    }
     let places: [(usize, usize); K] = std::array::from_fn(|k| (16 * k, 16 * k));
     let host = Host::detect();
     for strip in (0..16).step_by(outer::ROWS) {
@@ -528,36 +409,52 @@ fn add_products<T: Layout, A: Element, B: Element, const K: usize, const L: usiz
 
 /// All products of rows and columns, on top of `c`, in f64 (the hardware's order and intermediate precision are not
 /// documented). Those past the wave's rows are left out.
+#[inline(always)]
 fn products<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
     wave: &Wave<L>,
     op: &MicroOp<L>,
     c: impl Fn(usize, usize) -> f32,
 ) -> [[f32; L]; 8] {
-    let mut result = [[0.0; L]; 8];
-    if is_dense::<T, L>(op) {
-        let mut sums = [[0.0; 16]; 16];
-        for r in 0..rows(L) {
-            for lane in 0..L {
-                sums[T::row(r, lane, L)][lane % 16] = f64::from(c(r, lane));
-            }
-        }
-        add_products::<T, A, B, K, L>(wave, op, &mut sums);
-        for (r, result) in result[..rows(L)].iter_mut().enumerate() {
-            for (lane, result) in result.iter_mut().enumerate() {
-                *result = sums[T::row(r, lane, L)][lane % 16] as f32;
-            }
-        }
-        return result;
+    let shape = const { &Shape::of::<T>(K) };
+    if !is_dense(op, shape) {
+        return products_by_element(wave, op, shape, [(A::BITS, A::get), (B::BITS, B::get)], &c);
     }
-    let lines: [[f32; K]; 16] = std::array::from_fn(|m| line::<T, A, K, L>(wave, op, 0, m));
-    let columns: [[f32; K]; 16] = std::array::from_fn(|n| line::<T, B, K, L>(wave, op, 1, n));
-    let met: [[usize; K]; 16] = std::array::from_fn(|m| met::<T, K, L>(wave, op, A::BITS, m));
+    let mut sums = [[0.0; 16]; 16];
+    for r in 0..rows(L) {
+        for lane in 0..L {
+            sums[T::row(r, lane, L)][lane % 16] = f64::from(c(r, lane));
+        }
+    }
+    add_products(wave, op, &[Dense::<K, L>::new::<T, A>(op, 0), Dense::new::<T, B>(op, 1)], &mut sums);
+    let mut result = [[0.0; L]; 8];
     for (r, result) in result[..rows(L)].iter_mut().enumerate() {
         for (lane, result) in result.iter_mut().enumerate() {
-            let m = T::row(r, lane, L);
-            let start = f64::from(c(r, lane));
+            *result = sums[T::row(r, lane, L)][lane % 16] as f32;
+        }
+    }
+    result
+}
+
+/// [`products`] of factors that are sparse, or not in vector registers.
+#[cold]
+#[inline(never)]
+fn products_by_element<const L: usize>(
+    wave: &Wave<L>,
+    op: &MicroOp<L>,
+    shape: &Shape,
+    [a, b]: [Kind; 2],
+    c: &dyn Fn(usize, usize) -> f32,
+) -> [[f32; L]; 8] {
+    let lines: [[f32; MOST]; 16] = std::array::from_fn(|m| line(wave, op, shape, a, (0, m)));
+    let columns: [[f32; MOST]; 16] = std::array::from_fn(|n| line(wave, op, shape, b, (1, n)));
+    let met: [[usize; MOST]; 16] = std::array::from_fn(|m| met(wave, op, shape, a.0, m));
+    let mut result = [[0.0; L]; 8];
+    for (r, result) in result[..rows(L)].iter_mut().enumerate() {
+        for (lane, result) in result.iter_mut().enumerate() {
+            let m = (shape.row)(r, lane, L);
+            let row = (&lines[m][..shape.inner], shape.is_sparse.then_some(&met[m][..]));
             let add = |sum, a, b| sum + f64::from(a) * f64::from(b);
-            *result = dot::<T, f32, f64, K>((&lines[m], &met[m]), &columns[lane % 16], start, add) as f32;
+            *result = dot(row, &columns[lane % 16], f64::from(c(r, lane)), add) as f32;
         }
     }
     result
@@ -574,26 +471,45 @@ fn float32<T: Layout, A: Element, B: Element, const K: usize, const L: usize>(
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
-    check_set::<T, L>(op)?;
-    let c = &op.src[2];
-    if is_dense::<T, L>(op) {
-        let (clear, flip) = (u32::from(op.neg_hi & 4 != 0) << 31, u32::from(op.neg & 4 != 0) << 31);
-        let mut sums = [[f64::from(c_modified(op, f32::from_bits(wave.s32(c)))); 16]; 16];
-        if c.kind == SrcKind::Vgpr {
-            let c = &wave.v[c.reg as usize..c.reg as usize + rows(L)];
-            level::run(FromC { c, row: T::row, clear, flip, sums: &mut sums });
-        }
-        add_products::<T, A, B, K, L>(wave, op, &mut sums);
-        let d = &mut wave.v[op.dst as usize..op.dst as usize + rows(L)];
-        level::run(ToD { d, row: T::row, sums: &sums });
-        return Ok(());
+    let shape = const { &Shape::of::<T>(K) };
+    check_set(op, shape)?;
+    if is_dense(op, shape) {
+        add_dense(wave, op, &[Dense::<K, L>::new::<T, A>(op, 0), Dense::new::<T, B>(op, 1)], T::row);
+    } else {
+        add_by_element(wave, op, shape, [(A::BITS, A::get), (B::BITS, B::get)]);
     }
-    let d =
-        products::<T, A, B, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(start::<T, L>(wave, op, r, lane))));
+    Ok(())
+}
+
+/// D in 32 bits of dense factors.
+#[inline(never)]
+fn add_dense<const K: usize, const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    factors: &[Dense<K, L>; 2],
+    row: fn(usize, usize, usize) -> usize,
+) {
+    let c = &op.src[2];
+    let (clear, flip) = (u32::from(op.neg_hi & 4 != 0) << 31, u32::from(op.neg & 4 != 0) << 31);
+    let mut sums = [[f64::from(c_modified(op, f32::from_bits(wave.s32(c)))); 16]; 16];
+    if c.kind == SrcKind::Vgpr {
+        let c = &wave.v[c.reg as usize..c.reg as usize + rows(L)];
+        level::run(FromC { c, row, clear, flip, sums: &mut sums });
+    }
+    add_products(wave, op, factors, &mut sums);
+    let d = &mut wave.v[op.dst as usize..op.dst as usize + rows(L)];
+    level::run(ToD { d, row, sums: &sums });
+}
+
+/// D in 32 bits of other factors.
+#[cold]
+#[inline(never)]
+fn add_by_element<const L: usize>(wave: &mut Wave<L>, op: &MicroOp<L>, shape: &Shape, kinds: [Kind; 2]) {
+    let c = |r, lane| c_modified(op, f32::from_bits(start(wave, op, shape, r, lane)));
+    let d = products_by_element(wave, op, shape, kinds, &c);
     for (r, row) in d[..rows(L)].iter().enumerate() {
         wave.v[op.dst as usize + r] = Row(row.map(f32::to_bits));
     }
-    Ok(())
 }
 
 /// A result in 16 bits; with FP16_OVFL none that was finite becomes infinite.
@@ -622,9 +538,10 @@ fn both_halves<T: Layout, A: Element, B: Element, O: Half, const K: usize, const
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
-    check_set::<T, L>(op)?;
+    let shape = const { &Shape::of::<T>(K) };
+    check_set(op, shape)?;
     let d = products::<T, A, B, K, L>(wave, op, |r, lane| {
-        c_modified(op, O::get(start::<T, L>(wave, op, r / 2, lane) >> (16 * (r % 2))))
+        c_modified(op, O::get(start(wave, op, shape, r / 2, lane) >> (16 * (r % 2))))
     });
     put_halves::<O, L>(wave, op, &d)
 }
@@ -635,8 +552,7 @@ fn narrowed<T: Layout, E: Half, const K: usize, const L: usize>(
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
-    let d =
-        products::<T, E, E, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(start::<T, L>(wave, op, r, lane))));
+    let d = products::<T, E, E, K, L>(wave, op, |r, lane| c_modified(op, f32::from_bits(source(wave, op, 2, r, lane))));
     put_halves::<E, L>(wave, op, &d)
 }
 
@@ -654,7 +570,8 @@ fn integer<T: Layout, const BITS: usize, const K: usize, const L: usize>(
     _: &mut Group<'_>,
     op: &MicroOp<L>,
 ) -> Step {
-    check_set::<T, L>(op)?;
+    let shape = const { &Shape::of::<T>(K) };
+    check_set(op, shape)?;
     if op.neg & 4 != 0 {
         let what = "negated C of an integer matrix op".to_owned();
         return Err(Stop::Fault(Box::new(FaultKind::NotImplemented(what))));
@@ -662,27 +579,36 @@ fn integer<T: Layout, const BITS: usize, const K: usize, const L: usize>(
     let line = |i: usize, m: usize| -> [i32; K] {
         let unused = 32 - BITS as u32;
         std::array::from_fn(|k| {
-            let bits = element::<T, K, L>(wave, op, BITS, i, m, k).0 << unused;
+            let bits = element(wave, op, shape, BITS, (i, m, k)).0 << unused;
             if op.neg >> i & 1 != 0 { bits as i32 >> unused } else { (bits >> unused) as i32 }
         })
     };
     let lines: [[i32; K]; 16] = std::array::from_fn(|m| line(0, m));
     let columns: [[i32; K]; 16] = std::array::from_fn(|n| line(1, n));
-    let met: [[usize; K]; 16] = std::array::from_fn(|m| met::<T, K, L>(wave, op, BITS, m));
-    let d: [Row<L>; 8] = std::array::from_fn(|r| {
-        Row(std::array::from_fn(|lane| {
-            if r >= rows(L) {
-                return 0;
-            }
-            let m = T::row(r, lane, L);
-            let column = &columns[lane % 16];
-            let dot = dot::<T, i32, i32, K>((&lines[m], &met[m]), column, 0, |sum, a, b| sum + a * b);
-            let sum = i64::from(dot) + i64::from(start::<T, L>(wave, op, r, lane) as i32);
-            if op.clamp { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32 } else { sum as u32 }
-        }))
-    });
-    for (r, row) in d.into_iter().take(rows(L)).enumerate() {
-        wave.v[op.dst as usize + r] = row;
-    }
+    add_integers(wave, op, shape, (BITS, lines.as_flattened(), columns.as_flattened()));
     Ok(())
+}
+
+/// D of rows of A and columns of B, with elements of so many bits.
+#[inline(never)]
+fn add_integers<const L: usize>(
+    wave: &mut Wave<L>,
+    op: &MicroOp<L>,
+    shape: &Shape,
+    (bits, rows_of_a, columns): (usize, &[i32], &[i32]),
+) {
+    let met: [[usize; MOST]; 16] = std::array::from_fn(|m| met(wave, op, shape, bits, m));
+    let mut d = [Row::<L>::ZERO; 8];
+    for (r, d) in d[..rows(L)].iter_mut().enumerate() {
+        for (lane, d) in d.0.iter_mut().enumerate() {
+            let m = (shape.row)(r, lane, L);
+            let row = (&rows_of_a[m * shape.inner..][..shape.inner], shape.is_sparse.then_some(&met[m][..]));
+            let column = &columns[lane % 16 * shape.inner..][..shape.inner];
+            let dot = dot(row, column, 0, |sum, a, b| sum + a * b);
+            let sum = i64::from(dot) + i64::from(start(wave, op, shape, r, lane) as i32);
+            *d = if op.clamp { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32 } else { sum as u32 };
+        }
+    }
+    let dst = op.dst as usize;
+    wave.v[dst..dst + rows(L)].copy_from_slice(&d[..rows(L)]);
 }
