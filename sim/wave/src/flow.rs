@@ -130,9 +130,9 @@ pub(crate) fn branch_target(inst: &Inst, offset: u32) -> Option<u32> {
 /// The straight line behind a barrier, up to its first wait for memory, at which a wave gives way if it has branched on
 /// LDS.
 ///
-/// Waves take turns, so that one could read memory, wait for it and write LDS before another one has read LDS behind the
-/// same barrier. On a GPU, memory takes far longer than LDS. Kernels rely on that where nothing orders the two (RCCL's
-/// loop over its work). The check `race` tells of them in any case.
+/// Waves take turns, so that one could read memory, wait for it and write LDS before another one has read LDS behind
+/// the same barrier. On a GPU, memory takes far longer than LDS. Kernels rely on that where nothing orders the two
+/// (RCCL's loop over its work). The check `race` tells of them in any case.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum BehindBarrier {
     /// No barrier is before the instruction, or the line has ended.

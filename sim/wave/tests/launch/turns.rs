@@ -6,8 +6,8 @@ use sim_isa::Target;
 use sim_llvm::assemble;
 use sim_wave::Jit;
 
-/// Each wave branches on a word of LDS that it reads behind a barrier. The first wave then loads from memory and changes
-/// the word, which nothing orders behind the other's read.
+/// Each wave branches on a word of LDS that it reads behind a barrier. The first wave then loads from memory and
+/// changes the word, which nothing orders behind the other's read.
 const GFX11: [&str; 18] = [
     "s_load_b64 s[6:7], s[0:1], 0x0",
     "v_mov_b32 v3, 0",
