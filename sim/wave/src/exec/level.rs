@@ -38,8 +38,8 @@ impl Level {
 pub(crate) trait Exec<const L: usize> {
     fn exec(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step;
 
-    /// The same, lane by lane, in functions that ops share: the base level of x86-64, where nearly all hosts have a
-    /// better one. A vectorised copy of each op for it was a quarter of the crate's code.
+    /// Executes an op lane by lane, in functions that ops share: the base level of x86-64, where nearly all hosts have
+    /// a better one. A vectorised copy of each op for it was a quarter of the crate's code.
     #[inline(always)]
     fn exec_by_lane(wave: &mut Wave<L>, group: &mut Group<'_>, op: &MicroOp<L>) -> Step {
         Self::exec(wave, group, op)
