@@ -89,8 +89,9 @@ fn four<const M: usize>(pairs: usize, lane: usize, n: usize, j: usize) -> (usize
     (j + M * of_lane, 8 * (rest / 2 + pairs / 4 * of_run) + 4 * (rest % 2))
 }
 
-/// A matrix op whose A is sparse, as [`sparse_product`], with twice its inner dimension. A lane of B has runs of eight elements
-/// from all over the column, so that the four elements that a pair of A chooses from are in another lane than the pair.
+/// A matrix op whose A is sparse, as [`sparse_product`], with twice its inner dimension. A lane of B has runs of eight
+/// elements from all over the column, so that the four elements that a pair of A chooses from are in another lane than
+/// the pair.
 /// AMD's hip-fpsan measured which on an MI350 (`smfmac_software_16x16x64` and its like).
 fn wide_sparse_product<E: Elements, const M: usize, const K: usize>(
     wave: &mut Wave<LANES>,
