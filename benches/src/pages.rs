@@ -83,12 +83,13 @@ fn shown(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.2}"))
 }
 
-/// Three digits, or all before the point.
+/// Three digits, or all before the point, and four after it for small values.
 fn digits(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        0.1.. => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
     }
 }
 

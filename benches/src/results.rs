@@ -203,9 +203,12 @@ fn head(purpose: &str, command: &str) -> String {
     format!("# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n#\n# {purpose}\n# Written by `{command}`.\n\n")
 }
 
-/// `, key = value`, for each value that is known.
+/// `, key = value`, for each value that is known. Small ones have two digits more: multiples are made of them.
 fn fields(values: &[(&str, Option<f64>)]) -> String {
-    let known = values.iter().filter_map(|(key, value)| Some(format!("{key} = {:.2}", (*value)?)));
+    let known = values.iter().filter_map(|(key, value)| {
+        let value = (*value)?;
+        Some(if value < 0.1 { format!("{key} = {value:.4}") } else { format!("{key} = {value:.2}") })
+    });
     known.collect::<Vec<_>>().join(", ")
 }
 
@@ -339,7 +342,7 @@ mod tests {
     fn a_run_replaces_one_of_the_same_commit() {
         let case = SimCase {
             model: "m".into(),
-            llvm_cpu: Some(2.5),
+            llvm_cpu: Some(0.0025),
             gfx1100: SimTimes { interpreted: Some(80.0), compiled: None },
             gfx942: SimTimes::default(),
         };
