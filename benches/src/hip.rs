@@ -26,7 +26,7 @@ use super::programs::{MODELS, chain};
 
 /// Calls in a short and in a long run, times dispatches in a call.
 const DISPATCHES: [u32; 2] = [8_000, 88_000];
-/// Interval of looks at the threads of a run, of which it loses what the process does after the last one.
+/// Interval between readings of the threads' CPU times. Time that a process uses after the last reading is not counted.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Measures and prints a table. Set-up must have built the tools and installed HIP's runtime.

@@ -41,7 +41,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["driver", "target", "counts", "gpu_cost", "guard", "update", "filter"])]
     write: bool,
     /// Measures the CPU time of models' kernels on the sim, beside IREE's CPU backend; with --guard, fails if
-    /// ratios exceed bounds
+    /// times and their multiples of the backend's exceed bounds
     #[arg(long, conflicts_with_all = ["driver", "target", "counts", "gpu_cost", "filter", "update", "hip"])]
     sim: bool,
     /// Measures the CPU time of calls by IREE's HIP driver with Debian's HIP, beside this driver's
