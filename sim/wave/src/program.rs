@@ -134,7 +134,8 @@ impl<const L: usize> Program<L> {
     /// `wave`: one that runs the program.
     fn source<'a>(&'a self, wave: &'a Wave<L>, jit: Jit) -> Source<'a, L> {
         let &Self { ref ops, entry, ref constants, first_constant, target, .. } = self;
-        Source { ops, entry, constants, first_constant, target, is_narrow: jit.is_narrow(), rows: &wave.v }
+        let (from, is_narrow) = (wave.next, jit.is_narrow());
+        Source { ops, entry, from, constants, first_constant, target, is_narrow, rows: &wave.v }
     }
 
     /// [`Self::run_slice`] without caches and observers, by the program's compiled code once it has any. A program that

@@ -214,6 +214,8 @@ pub(crate) struct Source<'a, const L: usize> {
     pub ops: &'a [MicroOp<L>],
     /// Micro-operation that waves begin with.
     pub entry: u32,
+    /// Micro-operation that the wave goes on with for which the program is compiled.
+    pub from: u32,
     /// Constants that vector instructions read in the rows from `first_constant` on.
     pub constants: &'a [u32],
     pub first_constant: usize,
@@ -226,6 +228,10 @@ pub(crate) struct Source<'a, const L: usize> {
 
 /// Executed micro-operations of a program, for each one that it has, after which it is compiled.
 const WARM: u64 = 16;
+
+/// Micro-operations of a program that are compiled at most. A larger program holds functions that are called by
+/// registers, as RCCL's kernel has all of its collectives: millions of ops, which take half a minute.
+const MOST: usize = 1 << 16;
 
 /// Backward branches after which a wave of a program that is not compiled looks whether it is now.
 pub(crate) const LOOK: u32 = 64;
@@ -260,7 +266,8 @@ impl<const L: usize> Compiled<L> {
             return true;
         }
         // Relaxed: the code is published by the cell.
-        let is_hot = executed > WARM * program.ops.len() as u64 && !self.is_under_way.swap(true, Ordering::Relaxed);
+        let is_hot =
+            executed > WARM * program.ops.len().min(MOST) as u64 && !self.is_under_way.swap(true, Ordering::Relaxed);
         if is_hot {
             self.compile(program, false);
         }
@@ -275,7 +282,7 @@ impl<const L: usize> Compiled<L> {
             // Relaxed: counts alone.
             for (total, add) in [
                 (&TOTALS.kernels, 1),
-                (&TOTALS.ops, program.ops.len() as u64),
+                (&TOTALS.ops, blocks.ops),
                 (&TOTALS.bytes, blocks.size()),
                 (&TOTALS.ns, start.elapsed().as_nanos() as u64),
             ] {
@@ -299,14 +306,19 @@ pub(crate) struct Blocks<const L: usize> {
     /// Offsets in the code of the block that starts with a micro-operation: with all lanes active, and with some.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     starts: Vec<[u32; 2]>,
+    /// The first of these micro-operations.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    first: u32,
+    /// Number of micro-operations that were compiled.
+    ops: u64,
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 impl<const L: usize> Blocks<L> {
     /// Compiles a program. `None` if this host cannot run the code, or there would be none.
     fn new(program: Source<'_, L>, apart: bool) -> Option<Self> {
-        let (code, starts) = emit::compile(program, apart)?;
-        Some(Blocks { code: sim_jit::Code::new(&code).ok()?, starts })
+        let emit::Emitted { code, starts, first, ops } = emit::compile(program, apart)?;
+        Some(Blocks { code: sim_jit::Code::new(&code).ok()?, starts, first, ops })
     }
 
     /// Bytes of code.
@@ -317,7 +329,7 @@ impl<const L: usize> Blocks<L> {
     /// The block that starts with a micro-operation, for a wave in this state.
     #[inline(always)]
     pub fn at(&self, at: u32, wave: &Wave<L>) -> Option<Block<L>> {
-        let start = self.starts[at as usize][usize::from(!wave.full)];
+        let start = self.starts.get(at.wrapping_sub(self.first) as usize)?[usize::from(!wave.full)];
         if start == NONE || wave.flush32 {
             return None;
         }
@@ -450,6 +462,7 @@ mod tests {
     use crate::micro_op::Step;
     use crate::observer::NoObserver;
     use crate::operand::Registers;
+    use crate::program::Program;
     use crate::translate::translate;
 
     struct Nothing(AtomicU64);
@@ -468,13 +481,8 @@ mod tests {
         panic!("a handler's panic");
     }
 
-    #[test]
-    fn a_panic_of_a_handler_passes_through_compiled_code() {
-        // v_mov_b32 v0, v1; v_exp_f32 v1, v0; s_endpgm
-        let code = [0x7e00_0301_u32, 0x7e02_4b00, 0xbfb0_0000].map(u32::to_le_bytes);
-        let registers = Registers { vector: 4, accumulation: 0 };
-        let mut program = translate::<32>(Target::Gfx11, 0, code.as_flattened(), 0, registers, Level::detect());
-        program.ops[1].run = panics;
+    /// Runs a turn of a wave from the program's entry on, with compiled code.
+    fn turn(program: &Program<32>) -> (Wave<32>, std::thread::Result<Stop>) {
         let memory = Nothing(AtomicU64::new(0));
         let mut group = Group {
             memory: Translator::new(&memory),
@@ -491,10 +499,47 @@ mod tests {
         let mut wave = Wave::new(4, 0);
         wave.set_constants(&program.constants);
         wave.set_exec(u64::MAX);
-        let turn = || program.run_slice(&mut wave, &mut group, 0, 1, &mut NoObserver(Jit::ALWAYS));
-        let panic = std::panic::catch_unwind(AssertUnwindSafe(turn)).unwrap_err();
-        assert_eq!(panic.downcast_ref(), Some(&"a handler's panic"));
+        let run = || program.run_slice(&mut wave, &mut group, 0, 1, &mut NoObserver(Jit::ALWAYS));
+        let stop = std::panic::catch_unwind(AssertUnwindSafe(run));
+        (wave, stop)
+    }
+
+    fn program(code: &[u32]) -> Program<32> {
+        let code: Vec<_> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let registers = Registers { vector: 4, accumulation: 0 };
+        translate::<32>(Target::Gfx11, 0, &code, 0, registers, Level::detect())
+    }
+
+    #[test]
+    fn a_panic_of_a_handler_passes_through_compiled_code() {
+        // v_mov_b32 v0, v1; v_exp_f32 v1, v0; s_endpgm
+        let mut program = program(&[0x7e00_0301, 0x7e02_4b00, 0xbfb0_0000]);
+        program.ops[1].run = panics;
+        let (wave, stop) = turn(&program);
+        assert_eq!(stop.unwrap_err().downcast_ref(), Some(&"a handler's panic"));
         // The code ran up to the handler.
         assert_eq!((wave.next, wave.count), (2, 2));
+    }
+
+    #[test]
+    fn functions_that_a_wave_of_a_large_program_cannot_branch_to_are_not_compiled() {
+        // v_mov_b32 v0, v1; s_cbranch_scc0 back to it; s_setpc_b64 s[2:3]; v_mov_b32 v0, v1; ...
+        let mut code = vec![0x7e00_0301, 0xbfa1_fffe, 0xbe80_4802];
+        code.resize(code.len() + MOST, 0x7e00_0301);
+        let program = program(&code);
+        let (wave, stop) = turn(&program);
+        assert!(matches!(stop.unwrap(), Stop::Yield) && wave.next == 0);
+        let blocks = program.compiled.get().unwrap();
+        assert!(blocks.at(0, &wave).is_some() && blocks.at(3, &wave).is_none());
+        assert_eq!(blocks.ops, 3);
+    }
+
+    #[test]
+    fn a_large_program_is_compiled_in_part() {
+        let program = program(&vec![0x7e00_0301; MOST + 9]);
+        let (wave, _) = turn(&program);
+        let blocks = program.compiled.get().unwrap();
+        assert!(blocks.at(0, &wave).is_some());
+        assert_eq!(blocks.ops, MOST as u64);
     }
 }

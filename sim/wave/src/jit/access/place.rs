@@ -4,14 +4,13 @@
 use super::known;
 use crate::exec;
 use crate::fault::Access;
-use crate::jit::Source;
 use crate::jit::emit::Value;
 use crate::jit::moves::{self, Moves, Pattern};
 use crate::memory::Region;
 use crate::micro_op::MicroOp;
 use crate::operand::SrcKind;
 use crate::wave::{Group, PLACES, PlaceBytes, Wave};
-use sim_isa::Format;
+use sim_isa::{Format, Target};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -262,10 +261,11 @@ pub(in super::super) struct Places {
 }
 
 impl Places {
-    pub fn new<const L: usize>(program: Source<'_, L>) -> Self {
+    /// No place is known. The keys are those of `ops`.
+    pub fn new<'a, const L: usize>(ops: impl Iterator<Item = &'a MicroOp<L>>, target: Target) -> Self {
         let mut keys = Vec::new();
-        for op in program.ops {
-            if let Some((key, _)) = op.code.and_then(|code| known(code, op, program.target))
+        for op in ops {
+            if let Some((key, _)) = op.code.and_then(|code| known(code, op, target))
                 && op.crossing.is_none()
                 && keys.len() < PLACES
                 && !keys.contains(&key)

@@ -4,7 +4,8 @@
 mod registers;
 
 use super::access::{self, Places, Way};
-use super::{Context, NONE, Source, interpret, matrix, scalar, vector};
+use super::{Context, MOST, NONE, Source, interpret, matrix, scalar, vector};
+use crate::flow::falls_through;
 use crate::hardware::slot;
 use crate::micro_op::MicroOp;
 use crate::operand::{Src, SrcKind};
@@ -12,8 +13,9 @@ use crate::wave::{Group, Row, Wave};
 use registers::{Operand, Registers};
 use sim_isa::{Flags, Format, Op, Target, Ty};
 use sim_jit::{Assembler, Condition, Gpr, Jump, Mem, Scalar, Width};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::{offset_of, take};
+use std::ops::Range;
 
 /// Registers of a block's code: the function's arguments.
 pub(super) const WAVE: Gpr = Gpr::Rbx;
@@ -42,12 +44,27 @@ pub(super) fn width(is_narrow: bool) -> Option<Width> {
     Some(if !is_narrow && is_x86_feature_detected!("avx512f") { Width::Zmm } else { Width::Ymm })
 }
 
-/// Compiles all blocks of a program. Returns their code, and where the block of each micro-operation starts in it, with
-/// all lanes active and with some. `apart`: ops without a template end a block.
-pub(super) fn compile<const L: usize>(program: Source<'_, L>, apart: bool) -> Option<(Vec<u8>, Vec<[u32; 2]>)> {
+/// The code of a program's blocks.
+pub(super) struct Emitted {
+    pub code: Vec<u8>,
+    /// Where the block of each micro-operation from `first` on starts, with all lanes active and with some.
+    pub starts: Vec<[u32; 2]>,
+    pub first: u32,
+    /// Number of micro-operations that were compiled.
+    pub ops: u64,
+}
+
+/// Compiles the blocks of a program, or those that its wave can reach, if it is large. `apart`: ops without a template
+/// end a block.
+pub(super) fn compile<const L: usize>(program: Source<'_, L>, apart: bool) -> Option<Emitted> {
     let width = width(program.is_narrow)?;
     let ops = program.ops;
-    let mut starts = vec![[NONE; 2]; ops.len()];
+    let lines = match ops.len() {
+        ..=MOST => std::iter::once(0..ops.len()).collect(),
+        _ => reached(ops, program.from as usize),
+    };
+    let first = lines.first()?.start;
+    let mut starts = vec![[NONE; 2]; lines.last()?.end - first];
     let mut is_leader = vec![false; ops.len() + 1];
     is_leader[program.entry as usize] = true;
     for op in ops {
@@ -55,37 +72,67 @@ pub(super) fn compile<const L: usize>(program: Source<'_, L>, apart: bool) -> Op
             *leader = true;
         }
     }
-    let mut emitter = Emitter::new(width, program);
-    let mut at = 0;
-    while at < ops.len() {
-        let ends = |n: usize| n == ops.len() || is_leader[n] && n > at || kind(&ops[n]) == Kind::End;
-        let end = (at..=ops.len()).find(|&n| ends(n)).unwrap_or(ops.len());
-        if end == at {
-            at += 1;
-            continue;
-        }
-        for is_masked in [false, true] {
-            let mut first = at;
-            while first < end {
-                let start = emitter.asm.offset();
-                let branch = ops.get(end).filter(|op| !apart && !is_leader[end] && condition(op).is_some());
-                let last = emitter.block(&ops[first..end], first as u32, is_masked, apart, branch);
-                match last {
-                    Some(count) => {
-                        starts[first][usize::from(is_masked)] = start as u32;
-                        first += count;
-                    }
-                    None => {
-                        emitter.asm.truncate(start);
-                        first += 1;
+    let mut emitter = Emitter::new(width, program, &lines);
+    for line in &lines {
+        let mut at = line.start;
+        while at < line.end {
+            let ends = |n: usize| n == line.end || is_leader[n] && n > at || kind(&ops[n]) == Kind::End;
+            let end = (at..=line.end).find(|&n| ends(n)).unwrap_or(line.end);
+            if end == at {
+                at += 1;
+                continue;
+            }
+            for is_masked in [false, true] {
+                let mut next = at;
+                while next < end {
+                    let start = emitter.asm.offset();
+                    let branch = ops.get(end).filter(|op| !apart && !is_leader[end] && condition(op).is_some());
+                    let last = emitter.block(&ops[next..end], next as u32, is_masked, apart, branch);
+                    match last {
+                        Some(count) => {
+                            starts[next - first][usize::from(is_masked)] = start as u32;
+                            next += count;
+                        }
+                        None => {
+                            emitter.asm.truncate(start);
+                            next += 1;
+                        }
                     }
                 }
             }
+            at = end;
         }
-        at = end;
     }
     let code = emitter.asm.finish();
-    (!code.is_empty()).then_some((code, starts))
+    let ops = lines.iter().map(|line| line.len() as u64).sum();
+    (!code.is_empty()).then_some(Emitted { code, starts, first: first as u32, ops })
+}
+
+/// The lines of ops that a wave at op `from` can reach without a jump to a register: [`MOST`] ops at most, the nearest
+/// ones.
+fn reached<const L: usize>(ops: &[MicroOp<L>], from: usize) -> Vec<Range<usize>> {
+    let (mut found, mut pending) = (BTreeSet::new(), VecDeque::from([from]));
+    while let Some(mut at) = pending.pop_front() {
+        while at < ops.len() && found.len() < MOST && found.insert(at) {
+            if let Some(code) = ops[at].code {
+                if code.has(Flags::BRANCH) {
+                    pending.push_back(ops[at].target as usize);
+                }
+                if !falls_through(code) {
+                    break;
+                }
+            }
+            at += 1;
+        }
+    }
+    let mut lines: Vec<Range<usize>> = Vec::new();
+    for at in found {
+        match lines.last_mut() {
+            Some(line) if line.end == at => line.end += 1,
+            _ => lines.push(at..at + 1),
+        }
+    }
+    lines
 }
 
 /// Tells if an op can be inside a block.
@@ -236,7 +283,7 @@ struct Detour {
 }
 
 impl<'p, const L: usize> Emitter<'p, L> {
-    fn new(width: Width, program: Source<'p, L>) -> Self {
+    fn new(width: Width, program: Source<'p, L>, lines: &[Range<usize>]) -> Self {
         Emitter {
             constants: program.constants,
             rows: program.rows,
@@ -252,7 +299,7 @@ impl<'p, const L: usize> Emitter<'p, L> {
             target: program.target,
             at: 0,
             run: None,
-            places: Places::new(program),
+            places: Places::new(lines.iter().flat_map(|line| &program.ops[line.clone()]), program.target),
             detours: Vec::new(),
             values: BTreeMap::new(),
             next_value: NEW,
