@@ -34,13 +34,21 @@ pub(super) fn put<const BITS: usize, const DWORDS: usize, const L: usize>(
     dst: usize,
     loaded: &[[u32; DWORDS]; L],
 ) {
+    // Elements of 6 bits go on in the next dword.
+    let is_split = |at: usize| !32_usize.is_multiple_of(BITS) && at % 32 + BITS > 32;
     for lane in 0..L {
         let mut dwords = [0; DWORDS];
         for i in 0..32 * DWORDS / BITS {
             let (from, place) = if L == 64 { origin9(32 * DWORDS / BITS, lane, i) } else { origin(BITS, lane, i) };
-            for bit in 0..BITS {
-                let (source, target) = (place * BITS + bit, i * BITS + bit);
-                dwords[target / 32] |= (loaded[from][source / 32] >> (source % 32) & 1) << (target % 32);
+            let (source, target) = (place * BITS, i * BITS);
+            let mut element = loaded[from][source / 32] >> (source % 32);
+            if is_split(source) {
+                element |= loaded[from][source / 32 + 1] << (32 - source % 32);
+            }
+            element &= (1 << BITS) - 1;
+            dwords[target / 32] |= element << (target % 32);
+            if is_split(target) {
+                dwords[target / 32 + 1] |= element >> (32 - target % 32);
             }
         }
         for (n, dword) in dwords.into_iter().enumerate() {

@@ -32,7 +32,7 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
         return select(e, op);
     }
     if code == Op::VPermB32 {
-        return low_halves(e, op);
+        return halves(e, op);
     }
     op.neg | op.abs == 0 && integer(e, code, op)
 }
@@ -494,22 +494,31 @@ fn shift<const L: usize>(e: &mut Emitter<'_, L>, what: Vector, result: u8, value
     e.asm.vector(width, what, result, value, Rm::Reg(low));
 }
 
-/// `v_perm_b32` with a selector in a scalar register that packs the low halves of two registers, as compilers do for
-/// f16; the handler knows all others.
-fn low_halves<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>) -> bool {
+/// `v_perm_b32` with a selector in a scalar register that packs the low halves of two registers, or the high ones, as
+/// compilers do for f16; the handler knows all others.
+fn halves<const L: usize>(e: &mut Emitter<'_, L>, op: &MicroOp<L>) -> bool {
     if !has_sources(op, 3) || op.neg | op.abs != 0 || op.src[2].kind != SrcKind::Scalar {
         return false;
     }
     let selector = e.slot(op.src[2].reg);
     e.asm.compare_constant(selector, 0x0504_0100);
+    let low = e.asm.jump_if(Condition::Equal);
+    e.asm.compare_constant(selector, 0x0706_0302);
     let (before, jump) = (e.registers(), e.asm.jump_if(Condition::NotEqual));
+    e.asm.land(low);
     let width = e.width;
     for part in 0..e.parts() {
         e.next();
         let (high, low) = (e.source(&op.src[0], part), e.source(&op.src[1], part));
-        let (result, more) = (e.fresh(), e.fresh());
-        e.asm.shift_vector(width, Shift::Left, result, high, 16);
-        e.asm.shift_vector(width, Shift::Left, more, low, 16);
+        // Bit 1 of the selector is 16 to shift by.
+        let selector = e.source(&op.src[2], part);
+        let (result, more, shift) = (e.fresh(), e.fresh(), e.fresh());
+        e.asm.shift_vector(width, Shift::Left, shift, selector, 30);
+        e.asm.shift_vector(width, Shift::Right, shift, shift, 27);
+        e.asm.vector(width, v::SHIFT_RIGHT_D, result, high, Rm::Reg(shift));
+        e.asm.vector(width, v::SHIFT_RIGHT_D, more, low, Rm::Reg(shift));
+        e.asm.shift_vector(width, Shift::Left, result, result, 16);
+        e.asm.shift_vector(width, Shift::Left, more, more, 16);
         e.asm.shift_vector(width, Shift::Right, more, more, 16);
         e.asm.vector(width, v::OR, result, result, Rm::Reg(more));
         e.write(op.dst, part, result);

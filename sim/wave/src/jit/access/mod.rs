@@ -225,9 +225,12 @@ fn parts<const L: usize>(code: Op, op: &MicroOp<L>) -> Option<(bool, Vec<Part>)>
         "store_b8" => (moves::STORE_8, 1),
         "store_b16" => (moves::STORE_16, 2),
         "store_d16_hi_b16" | "store_b16_d16_hi" => (moves::STORE_HIGH, 2),
+        // gfx950's: other targets have other tiles.
+        "load_tr16_b64" if L == 64 => (moves::LOAD_TILE_16, 8),
+        "load_tr8_b64" if L == 64 => (moves::LOAD_TILE_8, 8),
         _ => return two_parts(code, op),
     };
-    let stores = what >= moves::STORE;
+    let stores = (moves::STORE..=moves::STORE_HIGH).contains(&what);
     // Data of stores to LDS are source 1 as well.
     let row = if stores { op.src[1].reg } else { op.dst };
     let has_data = !stores || op.src[1].kind == SrcKind::Vgpr;
@@ -302,6 +305,9 @@ pub(super) fn template<const L: usize>(e: &mut Emitter<'_, L>, code: Op, op: &Mi
         return scratch(e, code, op);
     }
     let Some((key, mut parts)) = known(code, op, e.target) else { return false };
+    if e.is_masked && parts.iter().any(|part| part.what > moves::STORE_HIGH) {
+        return false;
+    }
     // The row of the offsets is overwritten last.
     if let [first, second] = &mut parts[..]
         && !key.stores

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //! Movement of the active lanes' data alone.
 
-use super::COUNT;
 use super::lanes::*;
 use super::load::{any_lanes, load_small_lane};
 use super::store::{store_lane, store_small_lane};
@@ -14,7 +13,7 @@ use std::arch::x86_64::*;
 pub(in super::super) type ActiveMove = unsafe extern "sysv64" fn(*mut u32, u64, *const u32, *const u32);
 
 /// The functions, by the operands that they move.
-pub(in super::super) const fn moves<const L: usize>() -> [ActiveMove; COUNT] {
+pub(in super::super) const fn moves<const L: usize>() -> [ActiveMove; LOAD_TILE_16] {
     [
         load::<1, L>,
         load::<2, L>,

@@ -18,6 +18,10 @@ pub(in super::super) const STORE_8: usize = 14;
 pub(in super::super) const STORE_16: usize = 15;
 /// Upper halves.
 pub(in super::super) const STORE_HIGH: usize = 16;
+/// Two dwords of each lane, with elements of 16 bits or 8, to two rows: a tile with columns in and rows out, as gfx950
+/// has it. These are moves of all lanes only.
+pub(in super::super) const LOAD_TILE_16: usize = 17;
+pub(in super::super) const LOAD_TILE_8: usize = 18;
 
 // How offsets lie.
 pub(super) const ANYHOW: u8 = 0;

@@ -234,3 +234,40 @@ pub(super) unsafe extern "sysv64" fn load_small<
         }
     }
 }
+
+/// Loads a tile with elements of `BITS` bits: element *i* of a lane is number 16 *i* + *lane* of those that its 16
+/// lanes load.
+///
+/// # Safety
+/// As of [`Move`](super::Move).
+#[target_feature(enable = "avx2")]
+pub(super) unsafe extern "sysv64" fn load_tile<const BITS: usize, const L: usize>(
+    data: *mut u32,
+    host: u64,
+    offsets: *const u32,
+) {
+    for group in 0..L / 16 {
+        let (lane, part) = (16 * group, 2 * group);
+        // SAFETY: by this function's contract. All lanes of a group are loaded before their rows are written.
+        unsafe {
+            let mut lanes = [_mm_setzero_si128(); 8];
+            for (n, value) in lanes.iter_mut().enumerate() {
+                *value = two(host, offsets, lane + 2 * n);
+            }
+            let (halves, _) = lanes.as_chunks::<4>();
+            for (n, &[a, b, c, d]) in halves.iter().enumerate() {
+                if BITS == 16 {
+                    let (even, odd) = (two_quads(a, b), two_quads(c, d));
+                    let (low, high) = (_mm256_unpacklo_epi16(even, odd), _mm256_unpackhi_epi16(even, odd));
+                    put::<L>(data, n, part, _mm256_permute2x128_si256(low, high, 0x20));
+                    put::<L>(data, n, part + 1, _mm256_permute2x128_si256(low, high, 0x31));
+                } else {
+                    let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
+                    put::<L>(data, n, part, two_quads(_mm_unpacklo_epi16(ab, cd), _mm_unpackhi_epi16(ab, cd)));
+                    let (ab, cd) = (_mm_unpackhi_epi8(a, b), _mm_unpackhi_epi8(c, d));
+                    put::<L>(data, n, part + 1, two_quads(_mm_unpacklo_epi16(ab, cd), _mm_unpackhi_epi16(ab, cd)));
+                }
+            }
+        }
+    }
+}

@@ -11,9 +11,10 @@ mod store;
 pub(super) use active::{active_offsets, moves as active_moves};
 use lanes::*;
 pub(super) use lanes::{
-    LOAD, LOAD_HIGH, LOAD_I8, LOAD_I16, LOAD_LOW, LOAD_U8, LOAD_U16, STORE, STORE_8, STORE_16, STORE_HIGH,
+    LOAD, LOAD_HIGH, LOAD_I8, LOAD_I16, LOAD_LOW, LOAD_TILE_8, LOAD_TILE_16, LOAD_U8, LOAD_U16, STORE, STORE_8,
+    STORE_16, STORE_HIGH,
 };
-use load::{load, load_small};
+use load::{load, load_small, load_tile};
 use std::arch::x86_64::*;
 pub(super) use store::store_pairs;
 use store::{store, store_small};
@@ -26,7 +27,7 @@ use store::{store, store_small};
 pub(super) type Move = unsafe extern "sysv64" fn(data: *mut u32, host: u64, offsets: *const u32);
 /// Functions of a pattern, by the operands that they move.
 pub(super) type Moves = [Move; COUNT];
-const COUNT: usize = 17;
+const COUNT: usize = 19;
 
 /// All offsets are the same.
 pub(super) const SAME: u32 = 1;
@@ -217,6 +218,8 @@ impl<const KIND: u8, const STRIDE: usize, const L: usize> Table<KIND, STRIDE, L>
         store_small::<STORE_8, L>,
         store_small::<STORE_16, L>,
         store_small::<STORE_HIGH, L>,
+        load_tile::<16, L>,
+        load_tile::<8, L>,
     ];
 }
 
@@ -259,6 +262,16 @@ mod tests {
                 }
                 STORE_8 => memory[at] = old as u8,
                 STORE_16 => memory[at..at + 2].copy_from_slice(&(old as u16).to_le_bytes()),
+                LOAD_TILE_16 | LOAD_TILE_8 => {
+                    // Element `i` of a lane is number 16 `i` + `lane` of those that its 16 lanes load.
+                    let size = if what == LOAD_TILE_16 { 2 } else { 1 };
+                    let bytes: [u8; 8] = std::array::from_fn(|n| {
+                        let at = (n / size * 16 + lane % 16) * size + n % size;
+                        memory[offsets[lane / 16 * 16 + at / 8] as usize + at % 8]
+                    });
+                    let (dwords, _) = bytes.as_chunks::<4>();
+                    (rows[0][lane], rows[1][lane]) = (u32::from_le_bytes(dwords[0]), u32::from_le_bytes(dwords[1]));
+                }
                 _ => memory[at..at + 2].copy_from_slice(&((old >> 16) as u16).to_le_bytes()),
             }
         }
@@ -297,7 +310,8 @@ mod tests {
             for what in 0..COUNT {
                 let start: Vec<u8> = (0..BYTES).map(|_| random.next() as u8).collect();
                 let start_rows = [[0; L]; 4].map(|row: [u32; L]| row.map(|_| random.next()));
-                for exec in [u64::MAX, exec] {
+                let only_whole = matches!(what, LOAD_TILE_16 | LOAD_TILE_8);
+                for exec in [u64::MAX, exec].into_iter().take(if only_whole { 1 } else { 2 }) {
                     let (mut memory, mut rows) = (start.clone(), start_rows);
                     let (mut expected, mut expected_rows) = (start.clone(), start_rows);
                     lane_by_lane(what, &mut expected_rows, &mut expected, &offsets, exec);
