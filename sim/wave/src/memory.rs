@@ -2,6 +2,7 @@
 //! Host memory as a kernel sees it: ranges with access rights, looked up through a small cache.
 
 use crate::fault::{Access, FaultKind};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A range of addresses with uniform access rights for a kernel.
@@ -106,6 +107,13 @@ pub trait Turn {
     /// Valid until the turn ends.
     fn access(&mut self, address: u64, host: u64, size: u64, access: Access, path: Path) -> u64;
 
+    /// Loads or stores of `size` bytes at `base` plus each offset, all within `span`, in the order of the offsets, by
+    /// way of [`Path::Vector`]. Returns the offset from addresses to the host addresses of the bytes that serve them.
+    /// `None` if there is not one for all; nothing has been accessed then.
+    fn access_all(&mut self, _base: u64, _offsets: &[u32], _size: u64, _span: Range<u64>, _: Access) -> Option<u64> {
+        None
+    }
+
     /// Executes cache operations.
     fn control(&mut self, control: Control);
 }
@@ -208,9 +216,10 @@ impl<'a> Translator<'a> {
         Some((region, self.generation))
     }
 
-    /// Host address of `addr..addr + size`, if all of it lies in one region that allows `access`; else the reason.
+    /// Host address of `addr..addr + size`, if all of it lies in one region that allows `access`; else the reason. That
+    /// of the memory itself, not of a cache.
     #[inline]
-    fn host(&mut self, addr: u64, size: u64, access: Access) -> Result<u64, &'static str> {
+    fn uncached(&mut self, addr: u64, size: u64, access: Access) -> Result<u64, &'static str> {
         let Some(mut region) = self.region(addr) else {
             return Err("nothing is mapped there");
         };
@@ -225,7 +234,13 @@ impl<'a> Translator<'a> {
         if !region.allows(access) {
             return Err("the allocation does not allow this access");
         }
-        let host = region.host + offset;
+        Ok(region.host + offset)
+    }
+
+    /// [`Self::uncached`], or the address in the cache that serves the access.
+    #[inline]
+    fn host(&mut self, addr: u64, size: u64, access: Access) -> Result<u64, &'static str> {
+        let host = self.uncached(addr, size, access)?;
         match &mut self.turn {
             None => Ok(host),
             Some(turn) => Ok(turn.access(addr, host, size, access, self.path)),
@@ -242,6 +257,23 @@ impl<'a> Translator<'a> {
             return None;
         }
         self.host(addr, size, access).ok().map(|host| host.wrapping_sub(addr))
+    }
+
+    /// [`Self::displacement`] for accesses of `size` bytes at `base` plus each offset, all within `span`.
+    #[inline]
+    pub fn displacement_of_all(
+        &mut self,
+        (base, offsets): (u64, &[u32]),
+        size: u64,
+        span: Range<u64>,
+        access: Access,
+    ) -> Option<u64> {
+        let bytes = span.end - span.start;
+        if self.turn.is_none() || self.path != Path::Vector || access == Access::Atomic {
+            return self.displacement(span.start, bytes, access, false);
+        }
+        self.uncached(span.start, bytes, access).ok()?;
+        self.turn.as_mut()?.access_all(base, offsets, size, span, access)
     }
 
     /// Checks one lane's access, and returns the host's address for it.

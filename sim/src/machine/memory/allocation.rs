@@ -16,6 +16,12 @@ pub const PAGE: usize = 4096;
 /// Bytes of the blocks of device memory that ROCR suballocates from.
 pub const DEVICE_BLOCK: usize = 2 << 20;
 
+/// Size of a huge page of the host.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Bytes that a mapping in huge pages has at most.
+const MOST_IN_HUGE_PAGES: usize = 64 << 20;
+
 /// Preferred addresses of mappings. They go up from one mapping to the next, so that a freed address is not reused soon
 /// and an access to it is detected.
 const ADDRESSES: Range<u64> = 32 << 40..96 << 40;
@@ -40,6 +46,18 @@ impl Mapping {
     pub fn aligned(size: usize, alignment: usize) -> io::Result<Self> {
         let mapping = Self::reserve(size, alignment, None)?;
         mapping.allow(size)?;
+        Ok(mapping)
+    }
+
+    /// As [`new`](Self::new), for memory that is likely used as a whole: its faults are of huge pages if the host has
+    /// them. A large mapping has pages of the usual size, as parts of it may never be used.
+    pub fn in_huge_pages(size: usize) -> io::Result<Self> {
+        if !(HUGE_PAGE..=MOST_IN_HUGE_PAGES).contains(&size) {
+            return Self::new(size);
+        }
+        let mapping = Self::aligned(size, HUGE_PAGE)?;
+        // SAFETY: a hint for pages of the mapping. The host may refuse it.
+        unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(mapping.base), size, libc::MADV_HUGEPAGE) };
         Ok(mapping)
     }
 

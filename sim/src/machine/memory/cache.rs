@@ -12,9 +12,6 @@ use crate::machine::memory::allocation::{AllocationInfo, Mapping};
 /// Bytes of a cache line.
 pub const LINE: u64 = 128;
 
-/// Lines whose states a cache keeps together.
-const BLOCK: usize = 32;
-
 /// A cached range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedRange {
@@ -53,52 +50,43 @@ pub struct Cache {
     epoch: u64,
 }
 
-/// A cache's copy of a range.
+/// A cache's copy of a range. States of lines that were not accessed take no memory, like their data.
 #[derive(Debug)]
 pub struct Copied {
     /// Address of the range's first line.
     start: u64,
     data: Mapping,
-    /// Lines in blocks; `None` if no line of the block has been accessed.
-    blocks: Vec<Option<Box<[Line; BLOCK]>>>,
-    /// Lines with written bytes.
-    written: Vec<u64>,
-}
-
-/// State of a cache's line.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Line {
-    /// The cache's epoch when the line was read, plus one; zero if it was not read.
-    read: u64,
-    /// Mask of the bytes that are not written back.
-    pub written: u128,
+    /// The cache's epoch when each line was read, plus one; zero if it was not read.
+    read: Vec<u64>,
+    /// Masks of each line's bytes that are not written back.
+    written: Vec<u128>,
+    /// Lines with such bytes.
+    lines: Vec<u64>,
 }
 
 impl Copied {
     fn new(range: CachedRange) -> io::Result<Self> {
         let start = range.base / LINE * LINE;
         let size = (range.end - start).next_multiple_of(LINE) as usize;
-        let count = (size / LINE as usize).div_ceil(BLOCK);
-        let (data, blocks) = (Mapping::new(size)?, std::iter::repeat_with(|| None).take(count).collect());
-        Ok(Self { start, data, blocks, written: Vec::new() })
+        let count = size / LINE as usize;
+        let data = Mapping::in_huge_pages(size)?;
+        Ok(Self { start, data, read: vec![0; count], written: vec![0; count], lines: Vec::new() })
     }
 
-    /// The block of a line, and its place there.
-    fn place(&self, line: u64) -> (usize, usize) {
-        let number = ((line - self.start) / LINE) as usize;
-        (number / BLOCK, number % BLOCK)
+    /// The number of a line.
+    fn number(&self, line: u64) -> usize {
+        ((line - self.start) / LINE) as usize
     }
 
-    /// State of a line.
-    pub fn line(&self, line: u64) -> Line {
-        let (block, at) = self.place(line);
-        self.blocks[block].as_ref().map_or_else(Line::default, |lines| lines[at])
+    /// Mask of the bytes of a line that are not written back.
+    pub fn written(&self, line: u64) -> u128 {
+        self.written[self.number(line)]
     }
 
-    /// State of a line, to be changed.
-    pub fn line_mut(&mut self, line: u64) -> &mut Line {
-        let (block, at) = self.place(line);
-        &mut self.blocks[block].get_or_insert_with(Box::default)[at]
+    /// Forgets that bytes of a line were written.
+    pub fn forget_written(&mut self, line: u64, bytes: u128) {
+        let number = self.number(line);
+        self.written[number] &= !bytes;
     }
 
     /// Host address of the copy of an address.
@@ -108,12 +96,12 @@ impl Copied {
 
     /// Marks bytes of a line as written.
     pub fn write(&mut self, line: u64, bytes: u128) {
-        let state = self.line_mut(line);
-        let is_first = state.written == 0;
-        state.written |= bytes;
-        if is_first {
-            self.written.push(line);
+        let number = self.number(line);
+        let written = &mut self.written[number];
+        if *written == 0 {
+            self.lines.push(line);
         }
+        *written |= bytes;
     }
 }
 
@@ -131,59 +119,82 @@ impl Cache {
         self.copies.get(range.number)?.as_ref()
     }
 
+    /// True if the cache has a copy of the range.
+    pub fn has_copy(&self, range: CachedRange) -> bool {
+        self.existing(range).is_some()
+    }
+
     /// Reads a line from `source`, unless the cache has it. Keeps the bytes that were written here.
     pub fn read(&mut self, range: CachedRange, line: u64, source: u64) {
+        self.read_lines(range, line..line + LINE, source);
+    }
+
+    /// [`Self::read`] of lines that follow each other. `source` is that of the first one.
+    pub fn read_lines(&mut self, range: CachedRange, lines: Range<u64>, source: u64) {
         let epoch = self.epoch + 1;
         let copy = self.copy(range);
-        let state = copy.line_mut(line);
-        if state.read != epoch {
-            state.read = epoch;
-            let bytes = mask(line, &(line.max(range.base)..(line + LINE).min(range.end))) & !state.written;
-            move_bytes(source, copy.address(line), bytes);
+        let (first, target) = (copy.number(lines.start), copy.address(lines.start));
+        let numbers = first..first + ((lines.end - lines.start) / LINE) as usize;
+        let states = copy.read[numbers.clone()].iter_mut().zip(&copy.written[numbers]);
+        for (line, (read, written)) in lines.clone().step_by(LINE as usize).zip(states) {
+            if *read != epoch {
+                *read = epoch;
+                let bytes = mask(line, &(line.max(range.base)..(line + LINE).min(range.end))) & !written;
+                let at = line - lines.start;
+                move_bytes(source.wrapping_add(at), target + at, bytes);
+            }
         }
     }
 
-    /// True if the cache holds a valid copy of the line.
-    pub fn has(&self, range: CachedRange, line: u64) -> bool {
-        self.existing(range).is_some_and(|copy| copy.line(line).read == self.epoch + 1)
+    /// The first lines from the first of `lines` on of which the cache has no valid copies.
+    pub fn lacks(&self, range: CachedRange, lines: Range<u64>) -> Range<u64> {
+        let Some(copy) = self.existing(range) else { return lines };
+        let (first, count) = (copy.number(lines.start), ((lines.end - lines.start) / LINE) as usize);
+        let missing = copy.read[first..first + count].iter().take_while(|read| **read != self.epoch + 1).count();
+        lines.start..lines.start + missing as u64 * LINE
     }
 
     /// Updates a line with written bytes from `source`, except for those bytes. Does nothing for other lines.
     pub fn refresh(&mut self, range: CachedRange, line: u64, source: u64) {
-        self.copy(range).line_mut(line).read = 0;
+        let copy = self.copy(range);
+        let number = copy.number(line);
+        copy.read[number] = 0;
         self.read(range, line, source);
     }
 
     /// Mask of the bytes of a line that were written.
     pub fn written(&self, range: CachedRange, line: u64) -> u128 {
-        self.existing(range).map_or(0, |copy| copy.line(line).written)
+        self.existing(range).map_or(0, |copy| copy.written(line))
     }
 
     /// Removes a line together with its written bytes.
     pub fn remove(&mut self, range: CachedRange, line: u64) {
         if let Some(Some(copy)) = self.copies.get_mut(range.number) {
-            *copy.line_mut(line) = Line::default();
+            let number = copy.number(line);
+            (copy.read[number], copy.written[number]) = (0, 0);
+        }
+    }
+
+    /// Calls `act` for each line with written bytes: number of its range, line, address of its copy, mask. Clears the
+    /// masks.
+    pub fn take_written(&mut self, mut act: impl FnMut(usize, u64, u64, u128)) {
+        for (number, copy) in self.copies.iter_mut().enumerate() {
+            let Some(copy) = copy else { continue };
+            let mut lines = std::mem::take(&mut copy.lines);
+            for line in lines.drain(..) {
+                let at = copy.number(line);
+                let bytes = std::mem::take(&mut copy.written[at]);
+                if bytes != 0 {
+                    act(number, line, copy.address(line), bytes);
+                }
+            }
+            copy.lines = lines;
         }
     }
 
     /// Forgets all that was read.
     pub fn invalidate(&mut self) {
         self.epoch += 1;
-    }
-
-    /// Returns all lines with written bytes: number of the range, line, mask. Clears the masks.
-    pub fn take_written(&mut self) -> Vec<(usize, u64, u128)> {
-        let mut taken = Vec::new();
-        for (number, copy) in self.copies.iter_mut().enumerate() {
-            let Some(copy) = copy else { continue };
-            for line in std::mem::take(&mut copy.written) {
-                let bytes = std::mem::take(&mut copy.line_mut(line).written);
-                if bytes != 0 {
-                    taken.push((number, line, bytes));
-                }
-            }
-        }
-        taken
     }
 }
 
@@ -262,8 +273,13 @@ mod tests {
         cache.read(range, line, range.host_line(line));
         let seen = [1030, 1031, 1032, 1033].map(|address| byte(&mut cache, range, address));
         assert_eq!(seen, [2, 1, 1, 2], "the written bytes stay");
-        assert_eq!(cache.take_written(), [(1, line, 3 << 7)]);
-        assert_eq!(cache.take_written(), []);
+        let written = |cache: &mut Cache| {
+            let mut all = Vec::new();
+            cache.take_written(|number, line, _, bytes| all.push((number, line, bytes)));
+            all
+        };
+        assert_eq!(written(&mut cache), [(1, line, 3 << 7)]);
+        assert_eq!(written(&mut cache), []);
         for line in [896, 1280] {
             cache.read(range, line, range.host_line(line));
         }

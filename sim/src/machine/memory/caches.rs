@@ -54,6 +54,9 @@ const HALVES: usize = 2;
 /// eventually.
 const TURNS: u32 = 1 << 10;
 
+/// Ranges that are found without a search: as many as a kernel's buffers mostly.
+const LATEST: usize = 4;
+
 /// The caches of an agent.
 #[derive(Debug)]
 pub struct AgentCaches(Mutex<State>);
@@ -77,10 +80,10 @@ struct State {
     scalar: [Cache; HALVES],
     /// Ranges that were accessed, by address.
     ranges: BTreeMap<u64, CachedRange>,
-    /// The range that was accessed last.
-    latest: Option<CachedRange>,
+    /// Ranges that were accessed lately, the last one first.
+    latest: [Option<CachedRange>; LATEST],
     /// A range for each number that is in use.
-    numbers: Vec<Option<u64>>,
+    numbers: Vec<Option<CachedRange>>,
     /// Generation of the memory map that the ranges belong to.
     generation: u64,
     /// Waves' turns since each unit's last write-back.
@@ -96,19 +99,7 @@ impl AgentCaches {
             true if gpu.xcc > 1 => Middle::Die,
             true => Middle::Nothing,
         };
-        Self(Mutex::new(State {
-            shared: Cache::default(),
-            between,
-            middle: Default::default(),
-            vector: Default::default(),
-            scalar: Default::default(),
-            ranges: BTreeMap::new(),
-            latest: None,
-            numbers: Vec::new(),
-            generation: 0,
-            turns: [0; UNITS],
-            random: seed.map(Random::new),
-        }))
+        Self(Mutex::new(State::new(between, seed.map(Random::new))))
     }
 
     /// Performs a packet's acquire fence. The caller keeps memory mapped, as in the functions below.
@@ -180,7 +171,7 @@ impl AgentCaches {
         (0..HALVES).for_each(|half| state.write_back_die(half));
         for (line, bytes) in lines(address, size) {
             match access {
-                Access::Read => _ = state.beyond_all(range, line),
+                Access::Read => _ = state.beyond_all(range, line..line + LINE),
                 Access::Write | Access::Atomic => state.shared.copy(range).write(line, bytes),
             }
         }
@@ -189,6 +180,22 @@ impl AgentCaches {
 }
 
 impl State {
+    fn new(between: Middle, random: Option<Random>) -> Self {
+        Self {
+            shared: Cache::default(),
+            between,
+            middle: Default::default(),
+            vector: Default::default(),
+            scalar: Default::default(),
+            ranges: BTreeMap::new(),
+            latest: [None; LATEST],
+            numbers: Vec::new(),
+            generation: 0,
+            turns: [0; UNITS],
+            random,
+        }
+    }
+
     /// Removes ranges that are no longer mapped, with their written bytes.
     fn follow(&mut self, memory: &MemoryMap) {
         let generation = memory.generation().load(Ordering::Acquire);
@@ -196,7 +203,7 @@ impl State {
             return;
         }
         self.generation = generation;
-        self.latest = None;
+        self.latest = [None; LATEST];
         let is_there = |range: &CachedRange| {
             memory.reachable(range.base).is_some_and(|found| CachedRange::new(range.number, &found) == *range)
         };
@@ -212,59 +219,75 @@ impl State {
         }
     }
 
-    /// The range with a number.
-    fn numbered(&self, number: usize) -> Option<CachedRange> {
-        self.numbers[number].map(|base| self.ranges[&base])
-    }
-
     fn range(&mut self, memory: &MemoryMap, address: u64) -> Option<CachedRange> {
-        if let Some(range) = self.latest.filter(|range| (range.base..range.end).contains(&address)) {
-            return Some(range);
+        let has = |range: &CachedRange| (range.base..range.end).contains(&address);
+        if let Some(at) = self.latest.iter().position(|range| range.as_ref().is_some_and(has)) {
+            self.latest[..=at].rotate_right(1);
+            return self.latest[0];
         }
-        let known = self.ranges.range(..=address).next_back().map(|(_, range)| *range);
-        self.latest = known.filter(|range| address < range.end);
-        if self.latest.is_none() {
-            let number = self.numbers.iter().position(Option::is_none).unwrap_or(self.numbers.len());
-            let range = CachedRange::new(number, &memory.reachable(address)?);
-            self.numbers.resize(self.numbers.len().max(number + 1), None);
-            self.numbers[number] = Some(range.base);
-            self.ranges.insert(range.base, range);
-            self.latest = Some(range);
-        }
-        self.latest
+        let known = self.ranges.range(..=address).next_back().map(|(_, range)| *range).filter(has);
+        let range = match known {
+            Some(range) => range,
+            None => {
+                let number = self.numbers.iter().position(Option::is_none).unwrap_or(self.numbers.len());
+                let range = CachedRange::new(number, &memory.reachable(address)?);
+                self.numbers.resize(self.numbers.len().max(number + 1), None);
+                self.numbers[number] = Some(range);
+                self.ranges.insert(range.base, range);
+                range
+            }
+        };
+        self.latest.rotate_right(1);
+        self.latest[0] = Some(range);
+        Some(range)
     }
 
-    /// Address of a line for accesses that bypass shader arrays and dies.
-    fn beyond_all(&mut self, range: CachedRange, line: u64) -> u64 {
-        let host = range.host_line(line);
+    /// Address of the first of some lines for accesses that bypass shader arrays and dies.
+    fn beyond_all(&mut self, range: CachedRange, lines: Range<u64>) -> u64 {
+        let (first, host) = (lines.start, range.host_line(lines.start));
         if !range.is_shared {
             return host;
         }
-        self.shared.read(range, line, host);
-        self.shared.copy(range).address(line)
+        self.shared.read_lines(range, lines, host);
+        self.shared.copy(range).address(first)
     }
 
-    /// Address of a line for accesses that bypass a unit's caches.
-    fn beyond_units(&mut self, half: usize, range: CachedRange, line: u64) -> u64 {
-        let beyond = self.beyond_all(range, line);
+    /// Reads lines that the first cache of a path lacks.
+    fn fetch(&mut self, unit: usize, path: Path, range: CachedRange, lines: Range<u64>) {
+        let half = unit % HALVES;
+        let beyond = self.beyond_all(range, lines.clone());
+        let middle = &mut self.middle[half];
         match self.between {
-            Middle::Array => self.middle[half].read(range, line, beyond),
-            Middle::Die if self.middle[half].written(range, line) != 0 => {
-                self.middle[half].refresh(range, line, beyond)
+            Middle::Array => {
+                middle.read_lines(range, lines.clone(), beyond);
+                let source = middle.copy(range).address(lines.start);
+                self.first(unit, path).read_lines(range, lines, source);
             }
-            _ => return beyond,
+            Middle::Die if middle.has_copy(range) => {
+                for line in lines.clone().step_by(LINE as usize) {
+                    let middle = &mut self.middle[half];
+                    let mut source = beyond.wrapping_add(line - lines.start);
+                    if middle.written(range, line) != 0 {
+                        middle.refresh(range, line, source);
+                        source = middle.copy(range).address(line);
+                    }
+                    self.first(unit, path).read(range, line, source);
+                }
+            }
+            _ => self.first(unit, path).read_lines(range, lines, beyond),
         }
-        self.middle[half].copy(range).address(line)
     }
 
     /// Reads lines into the first cache of a path, and returns their address there.
     fn read(&mut self, unit: usize, path: Path, range: CachedRange, address: u64, size: u64) -> u64 {
-        let half = unit % HALVES;
-        for line in (address / LINE * LINE..address + size).step_by(LINE as usize) {
-            if !self.first(unit, path).has(range, line) {
-                let source = self.beyond_units(half, range, line);
-                self.first(unit, path).read(range, line, source);
+        let (mut line, end) = (address / LINE * LINE, (address + size).next_multiple_of(LINE));
+        while line < end {
+            let missing = self.first(unit, path).lacks(range, line..end);
+            if !missing.is_empty() {
+                self.fetch(unit, path, range, missing.clone());
             }
+            // This one is there, or all are done.
+            line = missing.end + LINE;
         }
         self.first(unit, path).copy(range).address(address)
     }
@@ -277,15 +300,15 @@ impl State {
     fn write_back(&mut self, unit: usize, backing: Backing<'_>) {
         self.turns[unit] = 0;
         let accesses = Accesses::new(backing.host_writes);
-        let half = unit % HALVES;
-        for (number, line, bytes) in self.vector[unit].take_written() {
-            let Some(range) = self.numbered(number) else { continue };
-            let source = self.vector[unit].copy(range).address(line);
-            if self.between == Middle::Array {
-                self.middle[half].remove(range, line);
+        let Self { vector, middle, shared, numbers, between, .. } = self;
+        let middle = &mut middle[unit % HALVES];
+        vector[unit].take_written(|number, line, source, bytes| {
+            let Some(range) = numbers[number] else { return };
+            if *between == Middle::Array {
+                middle.remove(range, line);
             }
             if range.is_shared {
-                let next = if self.between == Middle::Die { &mut self.middle[half] } else { &mut self.shared };
+                let next = if *between == Middle::Die { &mut *middle } else { &mut *shared };
                 let copy = next.copy(range);
                 copy.write(line, bytes);
                 move_bytes(source, copy.address(line), bytes);
@@ -293,17 +316,18 @@ impl State {
                 accesses.begin(range.base, line.max(range.base)..(line + LINE).min(range.end));
                 move_bytes(source, range.host_line(line), bytes);
             }
-        }
+        });
     }
 
     /// Writes a die's stores back, if there are dies.
     fn write_back_die(&mut self, half: usize) {
-        for (number, line, bytes) in self.middle[half].take_written() {
-            let Some(range) = self.numbered(number) else { continue };
-            let copy = self.shared.copy(range);
+        let Self { middle, shared, numbers, .. } = self;
+        middle[half].take_written(|number, line, source, bytes| {
+            let Some(range) = numbers[number] else { return };
+            let copy = shared.copy(range);
             copy.write(line, bytes);
-            move_bytes(self.middle[half].copy(range).address(line), copy.address(line), bytes);
-        }
+            move_bytes(source, copy.address(line), bytes);
+        });
     }
 
     /// Performs an access that bypasses the unit's caches, and returns the address of its memory.
@@ -324,7 +348,7 @@ impl State {
                 Middle::Nothing => false,
             };
         for (line, bytes) in lines(address, size) {
-            let beyond = self.beyond_all(range, line);
+            let beyond = self.beyond_all(range, line..line + LINE);
             if in_middle && self.between == Middle::Array {
                 self.middle[half].read(range, line, beyond);
             } else if in_middle {
@@ -333,11 +357,8 @@ impl State {
                 self.vector[unit].remove(range, line);
                 if self.between == Middle::Die {
                     let copy = self.middle[half].copy(range);
-                    let written = copy.line(line).written;
-                    if written & bytes != 0 {
-                        move_bytes(copy.address(line), beyond, written & bytes);
-                        copy.line_mut(line).written = written & !bytes;
-                    }
+                    move_bytes(copy.address(line), beyond, copy.written(line) & bytes);
+                    copy.forget_written(line, bytes);
                 } else {
                     self.middle[half].remove(range, line);
                 }
@@ -355,11 +376,12 @@ impl State {
 
     fn write_back_shared(&mut self, backing: Backing<'_>) {
         let accesses = Accesses::new(backing.host_writes);
-        for (number, line, bytes) in self.shared.take_written() {
-            let Some(range) = self.numbered(number) else { continue };
+        let Self { shared, numbers, .. } = self;
+        shared.take_written(|number, line, source, bytes| {
+            let Some(range) = numbers[number] else { return };
             accesses.begin(range.base, line.max(range.base)..(line + LINE).min(range.end));
-            move_bytes(self.shared.copy(range).address(line), range.host_line(line), bytes);
-        }
+            move_bytes(source, range.host_line(line), bytes);
+        });
     }
 
     /// Writes back, and then invalidates, the caches of `units` and the ones beyond, as `control` says.
@@ -497,10 +519,117 @@ impl Turn for UnitTurn<'_> {
         }
     }
 
+    fn access_all(&mut self, base: u64, offsets: &[u32], size: u64, span: Range<u64>, access: Access) -> Option<u64> {
+        let (unit, backing) = (self.unit, self.backing);
+        let state = self.state.as_deref_mut()?;
+        let range = state.range(backing.memory, span.start).filter(|range| span.end <= range.end)?;
+        let addresses = offsets.iter().map(|&offset| base.wrapping_add(offset.into()));
+        // Lanes side by side are on one line mostly.
+        let mut last = None;
+        match access {
+            Access::Read => {
+                for address in addresses {
+                    let line = address / LINE * LINE;
+                    if last != Some(line) || address + size > line + LINE {
+                        state.read(unit, Path::Vector, range, address, size);
+                        last = Some(line);
+                    }
+                }
+            }
+            Access::Write => {
+                let copy = state.vector[unit].copy(range);
+                let mut written = 0;
+                for (line, bytes) in addresses.flat_map(|address| lines(address, size)) {
+                    if let Some(last) = last.filter(|&last| last != line) {
+                        copy.write(last, written);
+                        written = 0;
+                    }
+                    last = Some(line);
+                    written |= bytes;
+                }
+                last.into_iter().for_each(|line| copy.write(line, written));
+            }
+            Access::Atomic => return None,
+        }
+        Some(state.vector[unit].copy(range).address(range.base).wrapping_sub(range.base))
+    }
+
     fn control(&mut self, control: Control) {
         self.read = None;
         if let Some(state) = self.state.as_deref_mut() {
             state.control(self.unit..self.unit + 1, self.backing, control);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hsa_abi::{HSA_GLOBAL_FLAG_COARSE_GRAINED, HsaPointerType};
+
+    use super::*;
+    use crate::machine::agent_id::{AgentMask, CPU};
+    use crate::machine::memory::allocation::AllocationInfo;
+
+    /// First address of a range that does not begin with a line.
+    const BASE: u64 = 0x10_0028;
+    const SIZE: u64 = 16;
+
+    /// Seen by loads, and left in memory, of some accesses, one lane after the other or all at once.
+    fn outcome(between: Middle, global_flags: u32, at_once: bool) -> (Vec<u8>, Vec<u8>) {
+        let mut bytes: Vec<u8> = (0..4096).map(|n| (n % 251) as u8).collect();
+        let host = bytes.as_mut_ptr().expose_provenance() as u64;
+        let range = AllocationInfo::new(BASE, bytes.len() as u64, CPU, AgentMask::ALL);
+        let range = AllocationInfo { host, global_flags, pointer_type: HsaPointerType::HSA, ..range };
+        let (memory, host_writes) = (MemoryMap::default(), HostWrites::default());
+        let backing = Backing { memory: &memory, host_writes: &host_writes };
+        let mut state = State::new(between, None);
+        let range = CachedRange::new(0, &range);
+        state.ranges.insert(BASE, range);
+        state.numbers.push(Some(range));
+        let state = Mutex::new(state);
+        let mut turn = UnitTurn { state: Some(state.lock()), backing, unit: 1, read: None };
+        let mut places = |offsets: &[u32], access: Access| -> Vec<*mut u8> {
+            let all = BASE..BASE + 4096;
+            let once = at_once.then(|| turn.access_all(BASE, offsets, SIZE, all, access).expect("a displacement"));
+            let place = |&offset: &u32| {
+                let address = BASE + u64::from(offset);
+                let served = match once {
+                    Some(displacement) => address.wrapping_add(displacement),
+                    None => turn.access(address, host + u64::from(offset), SIZE, access, Path::Vector),
+                };
+                std::ptr::with_exposed_provenance_mut(served as usize)
+            };
+            offsets.iter().map(place).collect()
+        };
+        let mut seen = Vec::new();
+        // Some are on two lines, some overlap, some are on a line of earlier ones.
+        let (loads, stores) = ([0, 16, 80, 84, 1000, 2040, 3, 4080], [84, 90, 700, 2040, 100, 4080, 0]);
+        for round in 0..3 {
+            for (n, place) in (1..).zip(places(&stores, Access::Write)) {
+                // SAFETY: the places of an access have its bytes until the turn ends.
+                unsafe { place.write_bytes(100 * round + n, SIZE as usize) };
+            }
+            for place in places(&loads, Access::Read) {
+                // SAFETY: as above.
+                seen.extend_from_slice(unsafe { std::slice::from_raw_parts(place, SIZE as usize) });
+            }
+            // What others change meanwhile is not seen, but for lines that are not read yet.
+            // SAFETY: bytes of the memory.
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(host as usize + 1000).write(round) };
+        }
+        turn.control(Control { write_back: true, write_back_die: true, write_back_shared: true, ..Control::default() });
+        drop(turn);
+        (seen, bytes)
+    }
+
+    #[test]
+    fn accesses_of_all_lanes_at_once_do_what_one_after_the_other_does() {
+        for between in [Middle::Nothing, Middle::Array, Middle::Die] {
+            for flags in [HSA_GLOBAL_FLAG_COARSE_GRAINED, 0] {
+                let (one_by_one, at_once) = (outcome(between, flags, false), outcome(between, flags, true));
+                assert!(one_by_one == at_once, "{between:?}, {flags}");
+                assert_eq!(at_once.1[700], 203, "the last store of a byte is in memory");
+            }
         }
     }
 }

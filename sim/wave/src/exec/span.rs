@@ -51,9 +51,17 @@ impl<const L: usize> Span<L> {
         }
         let start = of.base.checked_add(first.into())?;
         let bytes = u64::from(last - first) + u64::from(size);
-        let displacement = group.memory.displacement(start, bytes, access, pattern != Pattern::Scattered)?;
+        let mut span = Self::new(wave, of.base, (of.register, of.immediate), first, pattern);
+        let displacement = match span.scattered() {
+            Some(offsets) => {
+                let all = start..start.checked_add(bytes)?;
+                group.memory.displacement_of_all((of.base, offsets), size.into(), all, access)?
+            }
+            None => group.memory.displacement(start, bytes, access, true)?,
+        };
+        span.base = of.base.wrapping_add(displacement);
         wave.global_accesses += u64::from(of.is_global);
-        Some(Self::new(wave, of.base.wrapping_add(displacement), (of.register, of.immediate), first, pattern))
+        Some(span)
     }
 
     /// Finds the span of an access to LDS, if all of it is within the group segment.
@@ -114,7 +122,6 @@ impl<const L: usize> Span<L> {
     }
 
     /// The offsets, if they are scattered.
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn scattered(&self) -> Option<&[u32; L]> {
         // SAFETY: `new` has written them.
