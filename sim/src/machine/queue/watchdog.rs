@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 //! Watchdog for long-running kernels. A kernel that runs for some seconds is named on standard error. A kernel that
-//! exceeds `HSA_SIM_TIMEOUT` is stopped, which fails its queue.
+//! exceeds `HSA_SIM_TIMEOUT` is stopped, which fails its queue. Time counts only while the process has a processor:
+//! kernels that wait for others use theirs, so that a busy machine ends no kernel, and each that hangs is ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::machine::clock::process_cpu_time;
 use crate::machine::code::kernel::Kernel;
 
 /// Time after which a queue's kernel is named first. The time doubles with each message of the queue.
@@ -30,8 +32,26 @@ struct Runs {
 
 struct Run {
     kernel: Arc<Kernel>,
-    start: Instant,
+    start: Start,
     cancel: AtomicBool,
+}
+
+/// A moment from which time is counted.
+struct Start {
+    real: Instant,
+    /// Nanoseconds of CPU time that the process had used.
+    cpu: u64,
+}
+
+impl Start {
+    fn now() -> Self {
+        Self { real: Instant::now(), cpu: process_cpu_time() }
+    }
+
+    /// The real time since then, or the process's CPU time, whichever is less.
+    fn elapsed(&self) -> Duration {
+        self.real.elapsed().min(Duration::from_nanos(process_cpu_time().saturating_sub(self.cpu)))
+    }
 }
 
 /// A running kernel, until dropped.
@@ -51,7 +71,7 @@ impl Watchdog {
     pub fn begin(&self, kernel: &Arc<Kernel>) -> Running<'_> {
         let mut runs = self.runs.lock();
         let cancel = AtomicBool::new(runs.cancelled);
-        let run = Arc::new(Run { kernel: Arc::clone(kernel), start: Instant::now(), cancel });
+        let run = Arc::new(Run { kernel: Arc::clone(kernel), start: Start::now(), cancel });
         runs.all.push(Arc::clone(&run));
         Running { watchdog: self, run }
     }
@@ -113,5 +133,18 @@ mod tests {
         let mut slow = SLOW;
         let told: Vec<u64> = (0..100).filter(|&second| is_due(&mut slow, Duration::from_secs(second))).collect();
         assert_eq!(told, [10, 20, 40, 80]);
+    }
+
+    #[test]
+    fn time_counts_while_the_process_runs_and_no_faster() {
+        let begin = Instant::now();
+        let before = begin.checked_sub(SLOW).expect("the system has run for longer");
+        let waited = Start { real: before, cpu: process_cpu_time() };
+        assert!(waited.elapsed() < SLOW);
+        let worked = Start { real: before, cpu: 0 };
+        assert!(worked.elapsed() > Duration::ZERO);
+        let just_begun = Start { real: begin, cpu: 0 };
+        let time = just_begun.elapsed();
+        assert!(time <= begin.elapsed());
     }
 }
