@@ -8,7 +8,6 @@ use std::str::FromStr;
 
 use random::Random;
 
-use crate::npy;
 use crate::number::{Type, unsigned};
 
 /// One argument of the kernel.
@@ -128,7 +127,7 @@ fn buffer(text: &str, name: Option<String>) -> Result<Given, String> {
 
 fn read_npy(path: &Path) -> Result<Vec<u8>, String> {
     let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    npy::elements(&bytes).map(<[u8]>::to_vec).map_err(|error| format!("{}: {error}", path.display()))
+    npy::parse(&bytes).map(|array| array.elements.to_vec()).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 impl FromStr for Content {

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::arguments::{Content, Given};
-use crate::npy;
 use crate::number::Type;
 
 /// Numbers in a line of output.
@@ -83,7 +82,10 @@ impl Dump {
             |path: &PathBuf, bytes| fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()));
         match &self.to {
             To::File(path) => to_file(path, bytes),
-            To::Npy(ty, path) => to_file(path, &npy::file(ty.numpy(), ty.size(), whole(*ty, bytes))),
+            To::Npy(ty, path) => {
+                let numbers = whole(*ty, bytes);
+                to_file(path, &npy::file(ty.numpy(), &[numbers.len() / ty.size()], numbers))
+            }
             To::Numbers(ty) => {
                 let text = format!("argument {}:\n{}", self.argument, lines(*ty, bytes, unwritten));
                 match io::stdout().write_all(text.as_bytes()) {

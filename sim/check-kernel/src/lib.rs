@@ -3,7 +3,7 @@
 //! Runs kernels of code objects on the software GPU, with checks: a tool for authors of kernels and of compilers.
 //! `docs/sim/checks.md` shows its use. The program's [`command`] and the Python package `amdgpu_sim` are its users.
 //!
-//! Modules name only those before them: [`number`], [`npy`], [`arguments`], [`code`], [`kernargs`], [`printf`],
+//! Modules name only those before them: [`number`], [`arguments`], [`code`], [`kernargs`], [`printf`],
 //! [`hostcall`], [`gpu`], [`dump`], [`paths`], [`command`].
 
 pub mod arguments;
@@ -13,7 +13,6 @@ pub mod dump;
 pub mod gpu;
 pub mod hostcall;
 pub mod kernargs;
-pub mod npy;
 pub mod number;
 pub mod paths;
 pub mod printf;
