@@ -259,8 +259,14 @@ impl<'a> Translator<'a> {
         self.host(addr, size, access).ok().map(|host| host.wrapping_sub(addr))
     }
 
-    /// [`Self::displacement`] for accesses of `size` bytes at `base` plus each offset, all within `span`.
+    /// True if accesses go through caches.
     #[inline]
+    pub fn has_caches(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// [`Self::displacement`] with caches in between, for accesses of `size` bytes at `base` plus each offset, all
+    /// within `span`. `None`, too, for accesses that do not go through their compute unit's cache alone.
     pub fn displacement_of_all(
         &mut self,
         (base, offsets): (u64, &[u32]),
@@ -268,11 +274,10 @@ impl<'a> Translator<'a> {
         span: Range<u64>,
         access: Access,
     ) -> Option<u64> {
-        let bytes = span.end - span.start;
-        if self.turn.is_none() || self.path != Path::Vector || access == Access::Atomic {
-            return self.displacement(span.start, bytes, access, false);
+        if self.path != Path::Vector || access == Access::Atomic {
+            return None;
         }
-        self.uncached(span.start, bytes, access).ok()?;
+        self.uncached(span.start, span.end - span.start, access).ok()?;
         self.turn.as_mut()?.access_all(base, offsets, size, span, access)
     }
 

@@ -135,6 +135,11 @@ fn load_lanes<S: Space, const DWORDS: usize, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     let (size, dst) = (4 * DWORDS as u32, op.dst as usize);
+    if let Some(span) = Span::find_in_caches::<S>(wave, group, op, size, Access::Read) {
+        // SAFETY: the span is readable.
+        unsafe { span.load::<DWORDS>(wave, dst) };
+        return Ok(());
+    }
     let lanes = S::addresses(wave, group, op, size)?;
     if lanes.host != 0 {
         check_host(wave, group, &lanes, size, Access::Read)?;
@@ -226,8 +231,13 @@ fn store_lanes<S: Space, const DWORDS: usize, const L: usize>(
     op: &MicroOp<L>,
 ) -> Step {
     let size = 4 * DWORDS as u32;
-    let lanes = S::addresses(wave, group, op, size)?;
     let data = op.src[1].reg as usize;
+    if let Some(span) = Span::find_in_caches::<S>(wave, group, op, size, Access::Write) {
+        // SAFETY: the span is writable.
+        unsafe { span.store::<DWORDS>(wave, data) };
+        return Ok(());
+    }
+    let lanes = S::addresses(wave, group, op, size)?;
     if lanes.host != 0 {
         check_host(wave, group, &lanes, size, Access::Write)?;
         let rows = &wave.v[data..data + DWORDS];

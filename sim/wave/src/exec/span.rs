@@ -51,14 +51,34 @@ impl<const L: usize> Span<L> {
         }
         let start = of.base.checked_add(first.into())?;
         let bytes = u64::from(last - first) + u64::from(size);
+        let displacement = group.memory.displacement(start, bytes, access, pattern != Pattern::Scattered)?;
+        wave.global_accesses += u64::from(of.is_global);
+        Some(Self::new(wave, of.base.wrapping_add(displacement), (of.register, of.immediate), first, pattern))
+    }
+
+    /// [`Self::find`] with caches in between: the bytes in the caches that serve an access of scattered lanes. Apart from
+    /// that function, which is copied to each handler and mostly runs without caches.
+    #[cold]
+    #[inline(never)]
+    pub fn find_in_caches<S: Space>(
+        wave: &mut Wave<L>,
+        group: &mut Group<'_>,
+        op: &MicroOp<L>,
+        size: u32,
+        access: Access,
+    ) -> Option<Self> {
+        if !group.memory.has_caches() {
+            return None;
+        }
+        let of = S::offsets(wave, group, op)?;
+        let (pattern, first, last) = Self::range(wave, of.register, of.immediate, size)?;
+        if u64::from(last) + u64::from(size) > of.limit {
+            return None;
+        }
+        let start = of.base.checked_add(first.into())?;
+        let all = start..start.checked_add(u64::from(last - first) + u64::from(size))?;
         let mut span = Self::new(wave, of.base, (of.register, of.immediate), first, pattern);
-        let displacement = match span.scattered() {
-            Some(offsets) => {
-                let all = start..start.checked_add(bytes)?;
-                group.memory.displacement_of_all((of.base, offsets), size.into(), all, access)?
-            }
-            None => group.memory.displacement(start, bytes, access, true)?,
-        };
+        let displacement = group.memory.displacement_of_all((of.base, span.scattered()?), size.into(), all, access)?;
         span.base = of.base.wrapping_add(displacement);
         wave.global_accesses += u64::from(of.is_global);
         Some(span)
