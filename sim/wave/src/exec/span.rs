@@ -56,8 +56,8 @@ impl<const L: usize> Span<L> {
         Some(Self::new(wave, of.base.wrapping_add(displacement), (of.register, of.immediate), first, pattern))
     }
 
-    /// [`Self::find`] with caches in between: the bytes in the caches that serve an access of scattered lanes. Apart from
-    /// that function, which is copied to each handler and mostly runs without caches.
+    /// [`Self::find`] with caches in between: the bytes in the caches that serve an access of scattered lanes. Apart
+    /// from that function, which is copied to each handler and mostly runs without caches.
     #[cold]
     #[inline(never)]
     pub fn find_in_caches<S: Space>(
